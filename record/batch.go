@@ -155,9 +155,14 @@ func (h Header) IsControl() bool { return h.Attributes&attrControl != 0 }
 // HasProducer says whether an idempotent producer wrote the batch.
 func (h Header) HasProducer() bool { return h.ProducerID >= 0 }
 
-// LastSequence is the sequence number of the batch's last record. Sequence
-// numbers wrap from 2^31-1 to 0.
-func (h Header) LastSequence() int32 { return AddSequence(h.BaseSequence, h.LastOffsetDelta) }
+// LastSequence is the sequence number of the batch's last record, or
+// NoSequence when the batch has none. Sequence numbers wrap from 2^31-1 to 0.
+func (h Header) LastSequence() int32 {
+	if h.BaseSequence < 0 {
+		return NoSequence
+	}
+	return AddSequence(h.BaseSequence, h.LastOffsetDelta)
+}
 
 // AddSequence adds n, which is not negative, to a sequence number that is not
 // negative, and wraps from 2^31-1 to 0.
@@ -187,6 +192,10 @@ func (b Batch) Header() Header {
 	h, _ := ParseHeader(b)
 	return h
 }
+
+// Section is the record section as it is stored, compressed as the attributes
+// say. It aliases the batch.
+func (b Batch) Section() []byte { return b[HeaderSize:] }
 
 // CheckCRC compares the batch's CRC-32C with its content. The error wraps
 // ErrCorruptBatch.

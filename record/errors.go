@@ -43,6 +43,10 @@ var (
 	ErrNotReady = errors.New("not ready yet")
 	// ErrReadOnly: the partition takes no writes until an operator decides.
 	ErrReadOnly = errors.New("partition is read-only")
+	// ErrUnsupportedVersion: a file of a format version that this build does
+	// not know. It is refused, and never taken for damage or for an empty
+	// file.
+	ErrUnsupportedVersion = errors.New("unsupported format version")
 	// ErrClosed: the object was closed.
 	ErrClosed = errors.New("closed")
 )
@@ -50,7 +54,8 @@ var (
 // CorruptionError says that stored bytes are not what was written. It is the
 // only kind of error that repair acts on. It matches ErrCorruptBatch.
 type CorruptionError struct {
-	// Path is the file or object key.
+	// Path is the file or object key. It is empty where a codec of this
+	// package found the damage; whoever read the file names it with InFile.
 	Path string
 	// Position is the byte in it at which the damage starts.
 	Position int64
@@ -58,9 +63,45 @@ type CorruptionError struct {
 	Reason string
 }
 
+// Error names the file, the position and what was expected.
 func (e *CorruptionError) Error() string {
+	if e.Path == "" {
+		return fmt.Sprintf("corrupt data at byte %d: %s", e.Position, e.Reason)
+	}
 	return fmt.Sprintf("corrupt data in %s at byte %d: %s", e.Path, e.Position, e.Reason)
 }
 
 // Is makes every corruption match ErrCorruptBatch.
 func (e *CorruptionError) Is(target error) bool { return target == ErrCorruptBatch }
+
+// InFile puts path into err when err is or wraps a CorruptionError that does
+// not name a file yet, and wraps any other error with the path. A nil err
+// stays nil.
+func InFile(err error, path string) error {
+	if err == nil {
+		return nil
+	}
+	var c *CorruptionError
+	if errors.As(err, &c) {
+		if c.Path == "" {
+			return &CorruptionError{Path: path, Position: c.Position, Reason: c.Reason}
+		}
+		return err
+	}
+	return fmt.Errorf("read %s: %w", path, err)
+}
+
+// corrupt is a CorruptionError that does not know its file.
+func corrupt(position int, format string, args ...any) error {
+	return &CorruptionError{Position: int64(position), Reason: fmt.Sprintf(format, args...)}
+}
+
+// atPosition moves a CorruptionError found in a part of a file to where the
+// part starts.
+func atPosition(err error, start int) error {
+	var c *CorruptionError
+	if errors.As(err, &c) {
+		return &CorruptionError{Path: c.Path, Position: c.Position + int64(start), Reason: c.Reason}
+	}
+	return err
+}

@@ -45,15 +45,18 @@ const NoEpoch Epoch = -1
 // under the same name has another id.
 type TopicID [16]byte
 
-// ParseTopicID reads what TopicID.String wrote.
+// topicIDText is the length of a topic id as text.
+const topicIDText = 22
+
+// ParseTopicID reads what TopicID.String wrote; the padding "==" may follow.
 func ParseTopicID(s string) (TopicID, error) {
-	var id TopicID
-	b, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(s, "="))
-	if err != nil || len(b) != len(id) {
-		return id, fmt.Errorf("parse topic id %q: want 22 characters of URL-safe base64", s)
+	text := strings.TrimSuffix(s, "==")
+	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	// The decoder skips line breaks, hence the length of the text as well.
+	if err != nil || len(text) != topicIDText || len(b) != len(TopicID{}) {
+		return TopicID{}, fmt.Errorf("parse topic id %q: want %d characters of URL-safe base64", s, topicIDText)
 	}
-	copy(id[:], b)
-	return id, nil
+	return TopicID(b), nil
 }
 
 // String is the id as Kafka writes it: 22 characters of URL-safe base64.
