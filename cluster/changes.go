@@ -185,8 +185,8 @@ func (l *Local) NextProducerIDs(ctx context.Context, n int64) (first int64, err 
 	defer l.mu.Unlock()
 	err = l.updateLocked(ctx, "reserve producer ids", func(tx *bolt.Tx) error {
 		meta := tx.Bucket(bucketMeta)
-		first, err = getInt(meta, keyProducerID, 0, math.MaxInt64)
-		if err != nil {
+		var err error
+		if first, err = getInt(meta, keyProducerID, 0, math.MaxInt64); err != nil {
 			return err
 		}
 		if first > math.MaxInt64-n {
@@ -194,7 +194,10 @@ func (l *Local) NextProducerIDs(ctx context.Context, n int64) (first int64, err 
 		}
 		return putInt(meta, keyProducerID, first+n)
 	})
-	return first, err
+	if err != nil {
+		return 0, err
+	}
+	return first, nil
 }
 
 // RaiseProducerIDs makes every later block start above seen, the highest

@@ -89,6 +89,9 @@ func parseTopic(key, value []byte) (Topic, error) {
 	default:
 		return Topic{}, fmt.Errorf("topic %s: state %q, want live or deleting", id, r.State)
 	}
+	if t.NameReleased && t.State == TopicLive {
+		return Topic{}, fmt.Errorf("topic %s: live, yet its name is released", id)
+	}
 	if id.IsZero() {
 		return Topic{}, errors.New("a topic has the zero id")
 	}

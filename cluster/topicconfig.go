@@ -44,9 +44,12 @@ type TopicConfig struct {
 
 	// RemoteStorage says whether the topic is tiered, by its own word or by
 	// the implicit default.
-	RemoteStorage         bool
-	RemoteCopyDisable     bool
-	RemoteDeleteOnDisable bool
+	RemoteStorage     bool
+	RemoteCopyDisable bool
+	// RemoteDelete says that what lies in the store must go, because the
+	// topic itself turned tiering off and asks for it. An implicit default
+	// that changed is never an order to delete.
+	RemoteDelete bool
 
 	// MinInsyncReplicas is reported only.
 	MinInsyncReplicas int
@@ -135,31 +138,32 @@ func ParseTopicConfig(topic string, set map[string]string, d Defaults) (TopicCon
 		}
 	}
 	c := typed(values)
+	c.RemoteDelete = !c.RemoteStorage && set["remote.storage.enable"] != "" && values["remote.log.delete.on.disable"] == "true"
 	faults = append(faults, c.rules(set, values, d)...)
 	return c, errors.Join(faults...)
 }
 
 func fault(name, value string, err error) error { return fmt.Errorf("%s=%s: %w", name, value, err) }
 
-// rules checks what concerns more than one config.
+// rules checks what concerns more than one config. A local limit beyond the
+// total one is a fault only where the topic asks for it and is tiered; one
+// that comes from the broker's settings is lowered in silence.
 func (c *TopicConfig) rules(set, values map[string]string, d Defaults) []error {
 	var faults []error
 	if c.RemoteStorage && !d.Store {
 		faults = append(faults, errors.New("remote.storage.enable=true: no object store is configured; set tier.store"))
 	}
 	if exceeds(int64(c.LocalRetention), int64(c.Retention)) {
-		faults = append(faults, fmt.Errorf("local.retention.ms=%s: must not exceed retention.ms, which is %s", values["local.retention.ms"], values["retention.ms"]))
+		if _, own := set["local.retention.ms"]; own && c.RemoteStorage {
+			faults = append(faults, fmt.Errorf("local.retention.ms=%s: must not exceed retention.ms, which is %s", values["local.retention.ms"], values["retention.ms"]))
+		}
 		c.LocalRetention = c.Retention
 	}
 	if exceeds(c.LocalRetentionBytes, c.RetentionBytes) {
-		faults = append(faults, fmt.Errorf("local.retention.bytes=%s: must not exceed retention.bytes, which is %s", values["local.retention.bytes"], values["retention.bytes"]))
+		if _, own := set["local.retention.bytes"]; own && c.RemoteStorage {
+			faults = append(faults, fmt.Errorf("local.retention.bytes=%s: must not exceed retention.bytes, which is %s", values["local.retention.bytes"], values["retention.bytes"]))
+		}
 		c.LocalRetentionBytes = c.RetentionBytes
-	}
-	if c.RemoteStorage && c.RemoteDeleteOnDisable && set["remote.storage.enable"] == "" {
-		// The implicit default gives way when a store is taken out of the
-		// settings; that must never read as an order to delete.
-		faults = append(faults, errors.New("remote.log.delete.on.disable=true: set remote.storage.enable explicitly as well"))
-		c.RemoteDeleteOnDisable = false
 	}
 	return faults
 }
@@ -182,23 +186,22 @@ func typed(values map[string]string) TopicConfig {
 		return b
 	}
 	c := TopicConfig{
-		Retention:             ms("retention.ms"),
-		RetentionBytes:        num("retention.bytes"),
-		LocalRetention:        ms("local.retention.ms"),
-		LocalRetentionBytes:   num("local.retention.bytes"),
-		SegmentBytes:          num("segment.bytes"),
-		SegmentAge:            ms("segment.ms"),
-		SegmentJitter:         ms("segment.jitter.ms"),
-		IndexBytes:            int(num("segment.index.bytes")),
-		IndexInterval:         int(num("index.interval.bytes")),
-		MaxMessageBytes:       int(num("max.message.bytes")),
-		LogAppendTime:         values["message.timestamp.type"] == "LogAppendTime",
-		TimestampBefore:       ms("message.timestamp.before.max.ms"),
-		TimestampAfter:        ms("message.timestamp.after.max.ms"),
-		RemoteStorage:         flag("remote.storage.enable"),
-		RemoteCopyDisable:     flag("remote.log.copy.disable"),
-		RemoteDeleteOnDisable: flag("remote.log.delete.on.disable"),
-		MinInsyncReplicas:     int(num("min.insync.replicas")),
+		Retention:           ms("retention.ms"),
+		RetentionBytes:      num("retention.bytes"),
+		LocalRetention:      ms("local.retention.ms"),
+		LocalRetentionBytes: num("local.retention.bytes"),
+		SegmentBytes:        num("segment.bytes"),
+		SegmentAge:          ms("segment.ms"),
+		SegmentJitter:       ms("segment.jitter.ms"),
+		IndexBytes:          int(num("segment.index.bytes")),
+		IndexInterval:       int(num("index.interval.bytes")),
+		MaxMessageBytes:     int(num("max.message.bytes")),
+		LogAppendTime:       values["message.timestamp.type"] == "LogAppendTime",
+		TimestampBefore:     ms("message.timestamp.before.max.ms"),
+		TimestampAfter:      ms("message.timestamp.after.max.ms"),
+		RemoteStorage:       flag("remote.storage.enable"),
+		RemoteCopyDisable:   flag("remote.log.copy.disable"),
+		MinInsyncReplicas:   int(num("min.insync.replicas")),
 	}
 	const asTotal = -2
 	if num("local.retention.ms") == asTotal {

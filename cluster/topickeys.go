@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Unit is what a numeric config counts.
@@ -54,11 +55,13 @@ func (k TopicKey) Check(value string) error { return k.check(value) }
 
 // TopicKeys is the table of all topic configs, in the order of names. The
 // caller may keep the slice but not write through it.
-func TopicKeys() []TopicKey {
+func TopicKeys() []TopicKey { return topicKeys() }
+
+var topicKeys = sync.OnceValue(func() []TopicKey {
 	keys := slices.Concat(retentionKeys(), segmentKeys(), messageKeys(), compactionKeys(), remoteKeys(), otherKeys())
 	slices.SortFunc(keys, func(a, b TopicKey) int { return strings.Compare(a.Name, b.Name) })
 	return keys
-}
+})
 
 const (
 	maxLong = "9223372036854775807"
