@@ -44,6 +44,8 @@ type producer struct {
 	lastTimestamp    int64 // ms, as the last batch says
 	lastSeen         int64 // ms, of the broker's clock; 0 when loaded or rebuilt
 	txnFirst         Offset
+	// reached is the last offset applied, markers included.
+	reached Offset
 	// run is how many sequence numbers up to the last batch's are known to
 	// have been applied in this epoch, at most maxRun.
 	run     int64
@@ -174,13 +176,14 @@ func (p *Producers) Apply(h Header) {
 	}
 	s := p.byID[h.ProducerID]
 	if s == nil {
-		s = &producer{epoch: -1, coordinatorEpoch: -1, txnFirst: NoOffset}
+		s = &producer{epoch: -1, coordinatorEpoch: -1, txnFirst: NoOffset, reached: NoOffset}
 		p.byID[h.ProducerID] = s
 		p.maxID = max(p.maxID, h.ProducerID)
 	}
-	if n := len(s.batches); n > 0 && h.LastOffset() <= s.batches[n-1].lastOffset {
+	if h.LastOffset() <= s.reached {
 		return
 	}
+	s.reached = h.LastOffset()
 	if s.epoch != h.ProducerEpoch {
 		s.epoch, s.run, s.batches = h.ProducerEpoch, 0, s.batches[:0]
 	}
@@ -221,7 +224,7 @@ func (s *producer) remember(h Header) {
 // between two batches.
 func (p *Producers) Expire(nowMs int64, after time.Duration) {
 	for id, s := range p.byID {
-		idle := nowMs - max(s.lastTimestamp, s.lastSeen)
+		idle := nowMs - max(s.lastTimestamp, s.lastSeen, 0)
 		if s.txnFirst == NoOffset && idle >= after.Milliseconds() {
 			delete(p.byID, id)
 		}

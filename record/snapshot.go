@@ -52,7 +52,7 @@ func (s *producer) lastBelow(end Offset) (appended, bool) {
 		}
 	}
 	none := appended{lastSequence: NoSequence, lastOffset: NoOffset, timestamp: s.lastTimestamp}
-	return none, len(s.batches) == 0
+	return none, len(s.batches) == 0 && s.reached < end
 }
 
 func appendSnapshotEntry(b []byte, id int64, s *producer, last appended) []byte {
@@ -113,6 +113,7 @@ func (p *Producers) parseSnapshotEntry(b []byte) error {
 		epoch:            int16(binary.BigEndian.Uint16(b[8:])),
 		lastTimestamp:    last.timestamp,
 		coordinatorEpoch: int32(binary.BigEndian.Uint32(b[34:])),
+		reached:          last.lastOffset,
 		txnFirst:         max(Offset(binary.BigEndian.Uint64(b[38:])), NoOffset),
 	}
 	switch {

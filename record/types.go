@@ -79,7 +79,8 @@ func ParseTopicPartition(s string) (TopicPartition, error) {
 		return TopicPartition{}, fmt.Errorf("parse partition name %q: want <topic>-<partition>", s)
 	}
 	n, err := strconv.ParseInt(s[i+1:], 10, 32)
-	if err != nil || n < 0 || s[i+1] == '+' {
+	// One partition has one name, so that two directories never claim it.
+	if err != nil || n < 0 || strconv.FormatInt(n, 10) != s[i+1:] {
 		return TopicPartition{}, fmt.Errorf("parse partition name %q: %q is not a partition number", s, s[i+1:])
 	}
 	if err := CheckTopicName(s[:i]); err != nil {
