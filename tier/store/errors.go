@@ -5,6 +5,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io"
 )
 
 var (
@@ -104,3 +105,10 @@ func KindOf(err error) Kind {
 
 // IsRetriable says whether the same call may succeed later.
 func IsRetriable(err error) bool { return err != nil && KindOf(err) == Retriable }
+
+// PastEnd is the error of a GetRange of n bytes at off that reaches beyond an
+// object of the given size: Permanent once it is inside an *Error, and matching
+// io.ErrUnexpectedEOF.
+func PastEnd(off int64, n int, size int64) error {
+	return fmt.Errorf("the object has %d bytes, wanted %d at %d: %w", size, n, off, io.ErrUnexpectedEOF)
+}

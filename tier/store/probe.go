@@ -91,13 +91,16 @@ func ProbeUnder(ctx context.Context, s Store, prefix string) (caps Capabilities,
 type prober struct {
 	s       Store
 	key     string
+	written bool
 	refused bool
 }
 
 var probeBody = []byte("firn probe: this object may be deleted\n")
 
 func (p *prober) write(ctx context.Context) error {
-	return p.s.Put(ctx, p.key, BytesSource(probeBody), PutOptions{})
+	err := p.s.Put(ctx, p.key, BytesSource(probeBody), PutOptions{})
+	p.written = err == nil
+	return err
 }
 
 func (p *prober) read(ctx context.Context) error {
@@ -110,7 +113,7 @@ func (p *prober) read(ctx context.Context) error {
 		return err
 	}
 	if !bytes.Equal(whole, probeBody) || !bytes.Equal(part, probeBody[5:12]) {
-		return fmt.Errorf("the store gave back other bytes than it was given")
+		return errors.New("the store gave back other bytes than it was given")
 	}
 	return nil
 }
@@ -144,7 +147,7 @@ func (p *prober) list(ctx context.Context) error {
 		return err
 	}
 	if !slices.ContainsFunc(infos, func(i Info) bool { return i.Key == p.key }) {
-		return fmt.Errorf("a list does not show an object just written; Firn needs a store with strong consistency")
+		return errors.New("a list does not show an object just written; Firn needs a store with strong consistency")
 	}
 	return nil
 }
@@ -169,14 +172,15 @@ func (p *prober) gone(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	return fmt.Errorf("the store still shows an object that it deleted")
+	return errors.New("the store still shows an object that it deleted")
 }
 
-// cleanup removes the probe's object whatever became of the probe.
+// cleanup removes the probe's object whatever became of the probe. That it
+// failed is worth telling only where an object was seen to be written.
 func (p *prober) cleanup(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeCleanup)
 	defer cancel()
-	if err := p.s.Delete(ctx, []string{p.key}); err != nil {
+	if err := p.s.Delete(ctx, []string{p.key}); err != nil && p.written {
 		return probeError(p.key, KindOf(err), "remove the probe object", err)
 	}
 	return nil

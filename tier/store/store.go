@@ -4,6 +4,8 @@ package store
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"time"
 )
@@ -68,6 +70,19 @@ type Source interface {
 // BytesSource is a Source over b, which the caller must leave alone until the
 // Put has returned.
 func BytesSource(b []byte) Source { return bytesSource(b) }
+
+// ReadSource fills p from body at off, or fails: the one place that settles how
+// io.ReaderAt may end. The error carries that of body.
+func ReadSource(body Source, p []byte, off int64) error {
+	n, err := body.ReadAt(p, off)
+	if n == len(p) {
+		return nil
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("read the body at byte %d: %w", off+int64(max(n, 0)), err)
+}
 
 type bytesSource []byte
 
