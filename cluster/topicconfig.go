@@ -180,7 +180,7 @@ func typed(values map[string]string) TopicConfig {
 		n, _ := strconv.ParseInt(values[name], 10, 64)
 		return n
 	}
-	ms := func(name string) time.Duration { return fromMs(num(name)) }
+	ms := func(name string) time.Duration { return Millis(num(name)) }
 	flag := func(name string) bool {
 		b, _ := parseBool(values[name])
 		return b
@@ -213,9 +213,10 @@ func typed(values map[string]string) TopicConfig {
 	return c
 }
 
-// fromMs turns milliseconds into a Duration. Negative values are marks, not
+// Millis turns milliseconds into a Duration. Values beyond what a Duration
+// holds become the longest one; negative values are marks, not
 // times, and stay what they are.
-func fromMs(n int64) time.Duration {
+func Millis(n int64) time.Duration {
 	switch {
 	case n < 0:
 		return time.Duration(n)
