@@ -110,7 +110,7 @@ func segmentKeys() []TopicKey {
 			Doc:   "Bytes of log between two entries of the offset index.",
 			check: number(0, math.MaxInt32)},
 		{Name: "file.delete.delay.ms", Type: TypeLong, Unit: UnitMs, Default: "60000", Synonyms: same("log.segment.delete.delay.ms"),
-			Doc:   "Time between taking a segment out of the log and deleting its files. Stored and reported; log.segment.delete.delay.ms rules for all topics.",
+			Doc:   "Time between taking a segment out of the log and deleting its files. The setting of the broker rules for all topics; the config of a topic is stored and reported.",
 			check: number(0, math.MaxInt64)},
 		{Name: "preallocate", Type: TypeBoolean, Default: "false", Synonyms: same("log.preallocate"),
 			Doc:   "Stored and reported; segments are never preallocated.",

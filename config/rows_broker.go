@@ -30,7 +30,7 @@ func networkSettings() []setting {
 			"Security protocol of each listener name, as NAME:PROTOCOL. Only PLAINTEXT is supported. A name that is not listed must be a protocol itself."),
 		list(areaNetwork, "controller.listener.names", "",
 			"Listeners that only Kafka's controllers use. They are not opened here."),
-		flag(areaNetwork, "firn.listeners.allow.insecure", false,
+		boolean(areaNetwork, "firn.listeners.allow.insecure", false,
 			"Allows listeners without authentication on addresses other than loopback, the admin port included."),
 		size(areaNetwork, "socket.request.max.bytes", 100<<20, 1<<10, math.MaxInt32,
 			"Largest request. A larger one closes its connection."),
@@ -53,11 +53,11 @@ func topicSettings() []setting {
 			"Partitions of a topic that is created without a count."),
 		integer(areaTopics, "default.replication.factor", 1, 1, math.MaxInt16,
 			"Replication factor that is reported and used for topics created without one. A lone broker has one replica: see firn.replication.factor.clamp."),
-		flag(areaTopics, "auto.create.topics.enable", true,
+		boolean(areaTopics, "auto.create.topics.enable", true,
 			"Whether asking for the metadata of an unknown topic creates it."),
-		flag(areaTopics, "delete.topic.enable", true,
+		boolean(areaTopics, "delete.topic.enable", true,
 			"Whether topics can be deleted."),
-		flag(areaTopics, "firn.replication.factor.clamp", false,
+		boolean(areaTopics, "firn.replication.factor.clamp", false,
 			"Accepts replication factors above what there are brokers and lowers them; otherwise such a request is refused."),
 	}
 }

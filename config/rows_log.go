@@ -16,7 +16,7 @@ func logSettings() []setting {
 	return []setting{
 		dirs,
 		list(areaLog, "log.dir", "", "Older name of log.dirs."),
-		flag(areaLog, "log.acks.all.fsync", true,
+		boolean(areaLog, "log.acks.all.fsync", true,
 			"Whether acks=all waits until records are synced to disk. false answers as Kafka does, from the page cache: a power cut may then lose acknowledged records."),
 		millis(areaLog, "log.retention.check.interval.ms", 300_000, 1,
 			"Time between two looks for segments that may be deleted."),

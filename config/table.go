@@ -87,7 +87,7 @@ func list(a area, name, def, doc string) setting {
 	return setting{name: name, area: a, typ: cluster.TypeList, def: def, doc: doc}
 }
 
-func flag(a area, name string, def bool, doc string) setting {
+func boolean(a area, name string, def bool, doc string) setting {
 	return setting{name: name, area: a, typ: cluster.TypeBoolean, def: strconv.FormatBool(def), doc: doc, check: checkBool}
 }
 
