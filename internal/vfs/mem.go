@@ -179,14 +179,14 @@ func (m *Mem) renameLocked(from, to string) error {
 	switch {
 	case n == nil:
 		return syscall.ENOENT
+	case over != nil && over.dir:
+		return syscall.EEXIST // itself, too, as os.Rename has it
 	case n == over:
 		return nil
-	case over != nil && over.dir:
-		return syscall.EEXIST
-	case over != nil && n.dir:
-		return syscall.ENOTDIR
 	case n.dir && strings.HasPrefix(clean(to)+"/", clean(from)+"/"):
 		return syscall.EINVAL
+	case over != nil && n.dir:
+		return syscall.ENOTDIR
 	}
 	if over != nil {
 		over.links--

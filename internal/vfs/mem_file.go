@@ -34,12 +34,12 @@ func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 		return 0, f.fault("read", fs.ErrClosed)
 	case off < 0:
 		return 0, f.fault("readat", errNegativeOffset)
+	case len(p) == 0:
+		return 0, nil
 	case f.node.dir:
 		return 0, f.fault("read", syscall.EISDIR)
 	case f.flag&os.O_WRONLY != 0:
 		return 0, f.fault("read", syscall.EBADF)
-	case len(p) == 0:
-		return 0, nil
 	case off >= int64(len(f.node.data)):
 		return 0, io.EOF
 	}
@@ -59,10 +59,10 @@ func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
 		return 0, f.fault("write", fs.ErrClosed)
 	case off < 0:
 		return 0, f.fault("writeat", errNegativeOffset)
-	case !writable(f.flag):
-		return 0, f.fault("write", syscall.EBADF)
 	case len(p) == 0:
 		return 0, nil
+	case !writable(f.flag):
+		return 0, f.fault("write", syscall.EBADF)
 	}
 	size := int64(len(f.node.data))
 	end := min(off+int64(len(p)), size+f.mem.freeLocked())

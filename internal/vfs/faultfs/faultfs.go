@@ -82,7 +82,6 @@ func (f *FS) Count(ops ...Op) int64 {
 	return n
 }
 
-
 // meet counts an operation and returns the fault it meets, or nil.
 func (f *FS) meet(c Call) *Fault {
 	f.mu.Lock()
