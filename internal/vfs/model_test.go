@@ -49,8 +49,8 @@ func TestMemBehavesAsDisk(t *testing.T) {
 
 // pair holds the two forms and the handles open on both.
 type pair struct {
-	dir   string
-	forms [2]vfs.FS
+	dir     string
+	forms   [2]vfs.FS
 	handles [][2]vfs.File
 }
 
