@@ -11,8 +11,9 @@
 // and the pure producer state that rejects duplicates and gaps.
 //
 // It does not do any I/O, own any goroutine or read any clock, and it never
-// decompresses or decodes the records inside a batch. It imports the standard
-// library alone.
+// decompresses: whoever did may go through the records of a batch with
+// Header.Records. It imports the standard library alone. docs/format/local.md
+// draws every file.
 //
 // A batch as it lies on disk, on the wire and in the bucket (all big-endian):
 //
@@ -40,4 +41,9 @@
 //	I3  The only bytes of a batch that this package ever changes outside of
 //	    SetLogAppendTime are the base offset and the leader epoch, which the
 //	    CRC does not cover.
+//	I4  A parser of a file returns either the whole content, checked, or a
+//	    *CorruptionError with the byte at which the damage starts, or an
+//	    ErrUnsupportedVersion: never a part.
+//	I5  Marshal writes the same bytes for the same content, and what Kafka
+//	    wrote is written back byte for byte where Kafka's order is fixed.
 package record
