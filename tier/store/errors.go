@@ -107,8 +107,11 @@ func KindOf(err error) Kind {
 func IsRetriable(err error) bool { return err != nil && KindOf(err) == Retriable }
 
 // PastEnd is the error of a GetRange of n bytes at off that reaches beyond an
-// object of the given size: Permanent once it is inside an *Error, and matching
-// io.ErrUnexpectedEOF.
+// object of the given size (-1: not known): Permanent once it is inside an
+// *Error, and matching io.ErrUnexpectedEOF.
 func PastEnd(off int64, n int, size int64) error {
+	if size < 0 {
+		return fmt.Errorf("the object ends before byte %d, wanted %d bytes there: %w", off, n, io.ErrUnexpectedEOF)
+	}
 	return fmt.Errorf("the object has %d bytes, wanted %d at %d: %w", size, n, off, io.ErrUnexpectedEOF)
 }

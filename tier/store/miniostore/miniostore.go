@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package miniostore is an object store over minio-go: MinIO and stores of its
+// kind. What it decides is in internal/s3kit, which s3store shares; this
+// package turns single requests into calls of minio-go's core, whose own
+// retries are off.
+//
+// Credentials come from the AWS_* environment, MinIO's own variables, the
+// shared credentials file of AWS, and roles (web identity and containers where
+// their variables are set; on Amazon's endpoints the instance metadata too).
+// Without any, requests are not signed.
+//
+// Goroutines: those of net/http, until Close.
+package miniostore
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"firn/tier/store"
+	"firn/tier/store/internal/s3kit"
+)
+
+// defaultRegion is what requests are signed for when nobody says another.
+const defaultRegion = "us-east-1"
+
+// Options says which bucket, and how to talk to it.
+type Options = s3kit.Options
+
+// Store is the store that New makes. It is a store.Store, store.Adaptive and
+// store.BucketCreator.
+type Store = s3kit.Store
+
+// New opens the store. It reads the environment, and asks nothing of the
+// network. The error is a *store.Error.
+func New(_ context.Context, o Options) (*Store, error) {
+	o.FromEnv(os.Getenv)
+	o.EnsureDefaults()
+	if err := o.Validate(); err != nil {
+		return nil, &store.Error{Op: "open", Err: err}
+	}
+	o.Region = cmp.Or(o.Region, defaultRegion)
+	o.Endpoint = cmp.Or(o.Endpoint, "https://s3."+o.Region+".amazonaws.com")
+	endpoint, err := url.Parse(o.Endpoint)
+	if err != nil {
+		return nil, &store.Error{Op: "open", Err: err}
+	}
+	up, down := s3kit.NewTransport(o.MaxUploadConns), s3kit.NewTransport(o.MaxDownloadConns)
+	d := &driver{bucket: o.Bucket, region: o.Region, transports: []*http.Transport{up, down}}
+	creds := chain(o)
+	if d.up, err = newCore(endpoint, o, creds, up); err != nil {
+		return nil, &store.Error{Op: "open", Err: err}
+	}
+	if d.down, err = newCore(endpoint, o, creds, down); err != nil {
+		return nil, &store.Error{Op: "open", Err: err}
+	}
+	return s3kit.New("minio", d, o, o.Endpoint), nil
+}
+
+func newCore(endpoint *url.URL, o Options, creds *credentials.Credentials, t *http.Transport) (*minio.Core, error) {
+	lookup := minio.BucketLookupDNS
+	if o.PathStyle {
+		lookup = minio.BucketLookupPath
+	}
+	return minio.NewCore(endpoint.Host, &minio.Options{
+		Creds:        creds,
+		Secure:       endpoint.Scheme == "https",
+		Transport:    t,
+		Region:       o.Region,
+		BucketLookup: lookup,
+		// One attempt: store.WithRetry retries.
+		MaxRetries: 1,
+		// Checksums in trailers are refused by some stores; s3kit sends its
+		// own, in headers.
+		TrailingHeaders: false,
+	})
+}
+
+// chain is where credentials are looked for, in this order.
+func chain(o Options) *credentials.Credentials {
+	if o.AccessKey != "" {
+		return credentials.NewStaticV4(o.AccessKey, o.SecretKey, o.SessionToken)
+	}
+	providers := []credentials.Provider{
+		&credentials.EnvAWS{},
+		&credentials.EnvMinio{},
+		&credentials.FileAWSCredentials{},
+	}
+	// The instance metadata answers on Amazon's machines only, and elsewhere
+	// the question costs seconds.
+	role := strings.Contains(o.Endpoint, ".amazonaws.com")
+	for _, name := range []string{"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"} {
+		role = role || os.Getenv(name) != ""
+	}
+	if role {
+		providers = append(providers, &credentials.IAM{Region: o.Region})
+	}
+	return credentials.NewChainCredentials(providers)
+}
