@@ -110,7 +110,8 @@ func ruleFor(pkg string) (rule, bool) {
 	return best, best.pkg != ""
 }
 
-// CheckImports compares what the file imports with the table.
+// CheckImports compares what the file imports with the table. Integration
+// tests import what they like, except commands.
 func CheckImports(f *File) []string {
 	r, ok := ruleFor(f.Package)
 	if !ok {
@@ -133,11 +134,13 @@ func CheckImports(f *File) []string {
 
 // checkOwn judges the import of a package of the module; "" passes.
 func checkOwn(f *File, r rule, target string) string {
-	free := r.pkg == "integration" || r.pkg == "internal/testutil"
+	free := f.isIntegration() || r.pkg == "internal/testutil"
 	support := underAny(target, testSupport)
 	switch {
 	case under(target, "cmd"):
 		return "nothing imports a command"
+	case f.isIntegration():
+		return ""
 	case support && !f.IsTest() && !free && !underAny(f.Package, testSupport):
 		return "it exists for tests"
 	case support, f.IsTest() && target == embeddedStore && underAny("tier/store", r.may):
@@ -178,7 +181,7 @@ func list(may []string) string {
 
 // checkLibrary judges the import of a library; "" passes.
 func checkLibrary(f *File, path string) string {
-	if f.IsTest() || under(f.Package, "integration") || under(f.Package, "internal/testutil") || underAny(f.Package, testSupport) {
+	if f.IsTest() || f.isIntegration() || under(f.Package, "internal/testutil") || underAny(f.Package, testSupport) {
 		if underAny(path, configOnly) && !under(f.Package, "config") {
 			return "only config does"
 		}

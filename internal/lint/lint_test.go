@@ -164,6 +164,28 @@ func TestChecksRefuse(t *testing.T) {
 	}
 }
 
+func TestIntegrationTestsAreKnownByPlaceAndTag(t *testing.T) {
+	for head, want := range map[string]bool{
+		"":                                  false,
+		"//go:build integration\n":          true,
+		"//go:build integration && linux\n": true,
+		"//go:build !integration\n":         false,
+		"//go:build linux\n":                false,
+		"// about //go:build integration\n": false,
+	} {
+		f, err := parse("wire/a_test.go", "wire", []byte(license+"\n"+head+"\npackage wire\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f.isIntegration(); got != want {
+			t.Errorf("%q: %v", head, got)
+		}
+	}
+	if f := source(t, "integration/a_test.go", ""); !f.isIntegration() {
+		t.Error("the place alone must be enough")
+	}
+}
+
 func TestCheckDocs(t *testing.T) {
 	with := source(t, "hot/doc.go", "")
 	without := source(t, "tier/a.go", "")

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
+	"go/build/constraint"
 	"go/parser"
 	"go/token"
 	"io"
@@ -42,6 +43,23 @@ type File struct {
 
 // IsTest says whether go build leaves the file out.
 func (f *File) IsTest() bool { return strings.HasSuffix(f.Path, "_test.go") }
+
+// isIntegration says whether the file belongs to the integration tests: by its
+// place, or by the build tag of those that stand beside what they test.
+func (f *File) isIntegration() bool {
+	if under(f.Package, "integration") {
+		return true
+	}
+	for _, group := range f.tree.Comments {
+		for _, c := range group.List {
+			if c.Pos() < f.tree.Package && constraint.IsGoBuild(c.Text) {
+				x, err := constraint.Parse(c.Text)
+				return err == nil && !x.Eval(func(tag string) bool { return tag != "integration" })
+			}
+		}
+	}
+	return false
+}
 
 // fault is one line of a report.
 func (f *File) fault(at token.Pos, format string, args ...any) string {

@@ -85,9 +85,9 @@ type use struct {
 
 func inCommand(f *File) bool { return under(f.Package, "cmd") }
 
-func inCommandOrIntegration(f *File) bool { return inCommand(f) || under(f.Package, "integration") }
+func inCommandOrIntegration(f *File) bool { return inCommand(f) || f.isIntegration() }
 
-func outsideTests(f *File) bool { return !f.IsTest() || under(f.Package, "integration") }
+func outsideTests(f *File) bool { return !f.IsTest() || f.isIntegration() }
 
 // uses is the table of what is used nowhere but where it says.
 var uses = []use{
