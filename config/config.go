@@ -152,8 +152,9 @@ func (t Tier) Enabled() bool { return t.Store != StoreNone }
 // S3 is how a bucket is reached, for StoreS3 and StoreMinio alike.
 type S3 struct {
 	// Endpoint is an http or https URL; empty means AWS.
-	Endpoint  string
-	Bucket    string
+	Endpoint string
+	Bucket   string
+	// Region may be empty, for what the environment says.
 	Region    string
 	PathStyle bool
 	// AccessKeyID and SecretAccessKey are both set or both empty; empty means

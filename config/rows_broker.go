@@ -89,13 +89,13 @@ func operationSettings() []setting {
 			oneOf("text", "json")),
 		size(areaOperation, "firn.disk.reserve.bytes", -1, -1, math.MaxInt64,
 			"Free disk space at which produce requests to user topics are refused. -1 takes the larger of 1 GiB and 5 % of the disk, at most 10 % of it."),
-		text(areaOperation, "firn.io.force", "", "Forces methods of reading past the page cache instead of probing for them: a list of dontcache, odirect, fadvise, cachestat, mincore, or none. For tests.",
+		text(areaOperation, "firn.io.force", "", "Forces methods of reading past the page cache instead of probing for them: a list of dontcache, fadvise, cachestat, mincore and none. For tests.",
 			checkIOForce),
 	}
 }
 
 func checkIOForce(v string) error {
-	allowed := []string{"dontcache", "odirect", "fadvise", "cachestat", "mincore", "none"}
+	allowed := []string{"dontcache", "fadvise", "cachestat", "mincore", "none"}
 	for _, e := range splitList(v) {
 		if oneOf(allowed...)(e) != nil {
 			return fmt.Errorf("want a list of %s", strings.Join(allowed, ", "))

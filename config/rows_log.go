@@ -83,19 +83,18 @@ func topicDefault(k cluster.TopicKey, s cluster.Synonym, i int) setting {
 }
 
 func tierSettings() []setting {
-	secretKey := secret(areaTier, "tier.s3.secret.access.key", "Secret of tier.s3.access.key.id.")
 	return []setting{
 		text(areaTier, "tier.store", "none", "Where closed segments go: nowhere, a directory, AWS S3, or MinIO and what is compatible with it.",
 			oneOf("none", "dir", "s3", "minio")),
 		text(areaTier, "tier.dir.path", "", "Directory of the store dir. Not inside the data directory.", nil),
 		text(areaTier, "tier.s3.endpoint", "", "Address of the store, such as http://127.0.0.1:9000. Empty means AWS; minio needs one.", checkEndpoint),
 		text(areaTier, "tier.s3.bucket", "", "The bucket. It must exist; firn tier init --create-bucket makes it.", nil),
-		text(areaTier, "tier.s3.region", "us-east-1", "Region of the bucket.", nil),
+		text(areaTier, "tier.s3.region", "", "Region of the bucket. Empty takes AWS_REGION, and without that us-east-1.", nil),
 		text(areaTier, "tier.s3.prefix", "firn", "What every key in the store begins with, without slashes at the ends. Holds for the store dir as well.", checkPrefix),
 		text(areaTier, "tier.s3.path.style", "auto", "Whether the bucket stands in the path (true) or in the host name (false) of a request. auto: in the path when there is an endpoint.",
 			oneOf("auto", "true", "false")),
 		secret(areaTier, "tier.s3.access.key.id", "Access key. Empty takes the credentials that the AWS tools would find."),
-		secretKey,
+		secret(areaTier, "tier.s3.secret.access.key", "Secret of tier.s3.access.key.id."),
 		millis(areaTier, "tier.roll.ms", 3_600_000, 0, "Age at which the open segment of a tiered topic is closed, so that it can be uploaded: what a dead disk loses. 0 turns it off."),
 		millis(areaTier, "tier.delete.grace.ms", 600_000, 0, "Time between taking an object out of the manifest and deleting it."),
 		list(areaTier, "tier.exclude.topics", "", "Topics, with * and ? as wildcards, that are not tiered unless they set remote.storage.enable themselves."),

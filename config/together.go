@@ -66,9 +66,6 @@ func (l *loader) checkTier(c *Config) {
 		if t.S3.Bucket == "" {
 			l.missing("tier.s3.bucket", "tier.store="+t.Store)
 		}
-		if t.S3.Region == "" {
-			l.missing("tier.s3.region", "tier.store="+t.Store)
-		}
 		if t.Store == StoreMinio && t.S3.Endpoint == "" {
 			l.missing("tier.s3.endpoint", "tier.store="+t.Store)
 		}

@@ -33,71 +33,71 @@ type Error struct {
 // Status is the broker at a glance. Bytes are plain numbers, times are ms
 // since the Unix epoch, durations ms.
 type Status struct {
-	Version   string `json:"version" yaml:"version"`
-	ClusterID string `json:"cluster_id" yaml:"cluster_id"`
-	NodeID    int32  `json:"node_id" yaml:"node_id"`
+	Version   string `json:"version"`
+	ClusterID string `json:"cluster_id"`
+	NodeID    int32  `json:"node_id"`
 	// Ready says whether requests of clients are taken; Reason says what is
 	// missing when not.
-	Ready     bool     `json:"ready" yaml:"ready"`
-	Reason    string   `json:"reason,omitempty" yaml:"reason,omitempty"`
-	StartedMs int64    `json:"started_ms" yaml:"started_ms"`
-	Listeners []string `json:"listeners" yaml:"listeners"`
-	DataDir   string   `json:"data_dir" yaml:"data_dir"`
+	Ready     bool     `json:"ready"`
+	Reason    string   `json:"reason,omitempty"`
+	StartedMs int64    `json:"started_ms"`
+	Listeners []string `json:"listeners"`
+	DataDir   string   `json:"data_dir"`
 	// Durability says in a sentence what an acknowledgement means.
-	Durability string      `json:"durability" yaml:"durability"`
-	Disk       DiskStatus  `json:"disk" yaml:"disk"`
-	IO         IOStatus    `json:"io" yaml:"io"`
-	Topics     int         `json:"topics" yaml:"topics"`
-	Partitions int         `json:"partitions" yaml:"partitions"`
-	Store      StoreStatus `json:"store" yaml:"store"`
+	Durability string      `json:"durability"`
+	Disk       DiskStatus  `json:"disk"`
+	IO         IOStatus    `json:"io"`
+	Topics     int         `json:"topics"`
+	Partitions int         `json:"partitions"`
+	Store      StoreStatus `json:"store"`
 	// Attention lists the partitions that need a look, with the reason.
-	Attention []PartitionStatus `json:"attention" yaml:"attention"`
+	Attention []PartitionStatus `json:"attention"`
 }
 
 // DiskStatus is the file system of the data directory, in bytes.
 type DiskStatus struct {
-	Total   int64 `json:"total" yaml:"total"`
-	Free    int64 `json:"free" yaml:"free"`
-	Reserve int64 `json:"reserve" yaml:"reserve"`
+	Total   int64 `json:"total"`
+	Free    int64 `json:"free"`
+	Reserve int64 `json:"reserve"`
 	// Logs is what the local segments take up.
-	Logs int64 `json:"logs" yaml:"logs"`
+	Logs int64 `json:"logs"`
 }
 
 // IOStatus names the methods that were found for the page cache.
 type IOStatus struct {
-	UncachedRead  string `json:"uncached_read" yaml:"uncached_read"`
-	UncachedWrite string `json:"uncached_write" yaml:"uncached_write"`
-	Residency     string `json:"residency" yaml:"residency"`
-	Send          string `json:"send" yaml:"send"`
+	UncachedRead  string `json:"uncached_read"`
+	UncachedWrite string `json:"uncached_write"`
+	Residency     string `json:"residency"`
+	Send          string `json:"send"`
 }
 
 // StoreStatus is the object store.
 type StoreStatus struct {
 	// Kind is none, dir, s3 or minio.
-	Kind string `json:"kind" yaml:"kind"`
+	Kind string `json:"kind"`
 	// Where is the directory, or endpoint and bucket.
-	Where string `json:"where,omitempty" yaml:"where,omitempty"`
+	Where string `json:"where,omitempty"`
 	// State is a fixed word: active, store-down, copy-lag.
-	State        string   `json:"state,omitempty" yaml:"state,omitempty"`
-	LastError    string   `json:"last_error,omitempty" yaml:"last_error,omitempty"`
-	Capabilities []string `json:"capabilities,omitempty" yaml:"capabilities,omitempty"`
-	Segments     int64    `json:"segments" yaml:"segments"`
-	Bytes        int64    `json:"bytes" yaml:"bytes"`
+	State        string   `json:"state,omitempty"`
+	LastError    string   `json:"last_error,omitempty"`
+	Capabilities []string `json:"capabilities,omitempty"`
+	Segments     int64    `json:"segments"`
+	Bytes        int64    `json:"bytes"`
 	// OldestLocalOnlyMs is the age of the oldest record of a tiered topic
 	// that is not in the store yet: what a dead disk loses. -1 when
 	// everything is there.
-	OldestLocalOnlyMs int64 `json:"oldest_local_only_ms" yaml:"oldest_local_only_ms"`
+	OldestLocalOnlyMs int64 `json:"oldest_local_only_ms"`
 	// LocalOnlyBytes is how much that is.
-	LocalOnlyBytes int64 `json:"local_only_bytes" yaml:"local_only_bytes"`
+	LocalOnlyBytes int64 `json:"local_only_bytes"`
 }
 
 // PartitionStatus is a partition that needs a look.
 type PartitionStatus struct {
-	Topic     string `json:"topic" yaml:"topic"`
-	Partition int32  `json:"partition" yaml:"partition"`
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
 	// State is a fixed word, such as poisoned, read-only or store-down.
-	State  string `json:"state" yaml:"state"`
-	Reason string `json:"reason,omitempty" yaml:"reason,omitempty"`
+	State  string `json:"state"`
+	Reason string `json:"reason,omitempty"`
 }
 
 // Where a segment lies.
@@ -111,24 +111,24 @@ const (
 
 // Segment is a segment of a partition, or a gap between two.
 type Segment struct {
-	Topic     string `json:"topic" yaml:"topic"`
-	Partition int32  `json:"partition" yaml:"partition"`
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
 	// Tier is one of the Tier constants.
-	Tier string `json:"tier" yaml:"tier"`
+	Tier string `json:"tier"`
 	// From is the first offset, To the first one after the segment.
-	From int64 `json:"from" yaml:"from"`
-	To   int64 `json:"to" yaml:"to"`
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
 	// Bytes is the size of the log, ObjectBytes that of the object with its
 	// indexes, 0 where there is none.
-	Bytes       int64 `json:"bytes" yaml:"bytes"`
-	ObjectBytes int64 `json:"object_bytes,omitempty" yaml:"object_bytes,omitempty"`
+	Bytes       int64 `json:"bytes"`
+	ObjectBytes int64 `json:"object_bytes,omitempty"`
 	// MaxTimestampMs is the highest timestamp of a record, -1 when unknown.
-	MaxTimestampMs int64 `json:"max_timestamp_ms" yaml:"max_timestamp_ms"`
+	MaxTimestampMs int64 `json:"max_timestamp_ms"`
 	// UploadedMs is when the object was stored, 0 when it is not.
-	UploadedMs int64 `json:"uploaded_ms,omitempty" yaml:"uploaded_ms,omitempty"`
+	UploadedMs int64 `json:"uploaded_ms,omitempty"`
 	// Key is the object's key.
-	Key string `json:"key,omitempty" yaml:"key,omitempty"`
+	Key string `json:"key,omitempty"`
 	// State is a fixed word that says why a segment is where it is: active,
 	// rolls-in, copy-lag, store-down, excluded, retention, poisoned.
-	State string `json:"state,omitempty" yaml:"state,omitempty"`
+	State string `json:"state,omitempty"`
 }

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"firn/console"
+)
+
+func newStatusCommand(a *app) *cobra.Command {
+	var f *format
+	var admin *adminClient
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show how a broker is, and what a dead disk would lose",
+		Args:  cobra.NoArgs,
+		RunE: runE(func(cmd *cobra.Command, _ []string) error {
+			var s console.Status
+			if err := admin.get(cmd.Context(), "/v1/status", nil, &s); err != nil {
+				return err
+			}
+			if err := f.print(a.stdout, s, func(t *tabwriter.Writer) { statusTable(t, s) }); err != nil {
+				return err
+			}
+			if len(s.Attention) > 0 {
+				return exitf(exitFaulty, "%d partitions need attention", len(s.Attention))
+			}
+			return nil
+		}),
+	}
+	f = addFormat(cmd)
+	admin = addAdmin(cmd)
+	return cmd
+}
+
+func statusTable(t *tabwriter.Writer, s console.Status) {
+	state := "ready"
+	if !s.Ready {
+		state = "not ready: " + s.Reason
+	}
+	row(t, "broker", s.NodeID, "firn "+s.Version)
+	row(t, "cluster", s.ClusterID)
+	row(t, "state", state)
+	row(t, "started", humanTime(s.StartedMs)+" UTC")
+	row(t, "listeners", strings.Join(s.Listeners, ", "))
+	row(t, "data", s.DataDir, humanBytes(s.Disk.Logs)+" in logs")
+	row(t, "disk", humanBytes(s.Disk.Free)+" free of "+humanBytes(s.Disk.Total), "reserve "+humanBytes(s.Disk.Reserve))
+	row(t, "topics", s.Topics, plural(int64(s.Partitions), "partition"))
+	row(t, "durability", s.Durability)
+	row(t, "reads", "uncached "+s.IO.UncachedRead, "residency "+s.IO.Residency, "send "+s.IO.Send)
+	if s.Store.Kind == "none" {
+		row(t, "store", "none", "history lives on the local disk alone")
+	} else {
+		row(t, "store", s.Store.Kind+" "+s.Store.Where, s.Store.State)
+		row(t, "", plural(s.Store.Segments, "segment"), humanBytes(s.Store.Bytes))
+		if s.Store.LastError != "" {
+			row(t, "", "last error", s.Store.LastError)
+		}
+		row(t, "at risk", atRisk(s.Store))
+	}
+	for _, p := range s.Attention {
+		row(t, "attention", p.Topic, p.Partition, p.State, p.Reason)
+	}
+}
+
+// atRisk says what of the tiered topics a dead disk would lose.
+func atRisk(s console.StoreStatus) string {
+	if s.OldestLocalOnlyMs < 0 {
+		return "nothing: all records of tiered topics are in the store"
+	}
+	return humanBytes(s.LocalOnlyBytes) + " not in the store yet, the oldest " + humanAge(s.OldestLocalOnlyMs) + " old"
+}
