@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hot
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"firn/record"
+)
+
+const (
+	// headerWindow is the read size of a walk over a few batch headers.
+	headerWindow = 8 << 10
+	// scanWindow is the read size of a walk over all bytes of a segment.
+	scanWindow = 1 << 20
+)
+
+// cursor walks over the batches of a stretch of a .log file, header by header.
+// It reads a window at a time and skips what lies between headers. It is used
+// by one goroutine.
+//
+// Every header it returns belongs to a batch that lies wholly inside the
+// stretch, and starts at or above the offset that the one before it ended at.
+type cursor struct {
+	file io.ReaderAt
+	path string
+	pos  int64         // of the next header
+	end  int64         // of the stretch
+	next record.Offset // lowest base offset that the next batch may have
+
+	buf   []byte
+	bufAt int64
+	bufN  int
+}
+
+// windows lends the buffers of short walks.
+type windows struct{ pool sync.Pool }
+
+func (w *windows) get() *[]byte {
+	if b, ok := w.pool.Get().(*[]byte); ok {
+		return b
+	}
+	b := make([]byte, headerWindow)
+	return &b
+}
+
+func (w *windows) put(b *[]byte) { w.pool.Put(b) }
+
+// header reads the header at pos and moves past its batch. At the end of the
+// stretch the error is io.EOF; a *record.CorruptionError says that no batch
+// starts at pos or that it does not end inside; other errors are those of the
+// read.
+func (c *cursor) header() (h record.Header, at int64, err error) {
+	at = c.pos
+	if at == c.end {
+		return record.Header{}, at, io.EOF
+	}
+	if c.end-at < record.HeaderSize {
+		return record.Header{}, at, c.corrupt(fmt.Sprintf("%d bytes are left, a batch header has %d", c.end-at, record.HeaderSize))
+	}
+	b, err := c.bytes(at, record.HeaderSize)
+	if err != nil {
+		return record.Header{}, at, err
+	}
+	h, err = record.ParseHeader(b)
+	switch {
+	case err != nil:
+		return h, at, c.corrupt(err.Error())
+	case int64(h.Size()) > c.end-at:
+		return h, at, c.corrupt(fmt.Sprintf("the batch says %d bytes, %d are left", h.Size(), c.end-at))
+	case h.BaseOffset < c.next:
+		return h, at, c.corrupt(fmt.Sprintf("the batch starts at offset %d, the one before it ends at %d", h.BaseOffset, c.next))
+	}
+	c.pos = at + int64(h.Size())
+	c.next = h.NextOffset()
+	return h, at, nil
+}
+
+// checkCRC compares the CRC of the batch at position at with its bytes. The
+// batch is read window by window: a damaged length cannot make it allocate.
+func (c *cursor) checkCRC(h record.Header, at int64) error {
+	const covered = 21 // the CRC covers everything from the attributes on
+	crc := uint32(0)
+	for p, end := at+covered, at+int64(h.Size()); p < end; {
+		b, err := c.bytes(p, int(min(end-p, int64(len(c.buf)))))
+		if err != nil {
+			return err
+		}
+		crc = record.UpdateCRC32C(crc, b)
+		p += int64(len(b))
+	}
+	if crc != h.CRC {
+		return &record.CorruptionError{Path: c.path, Position: at,
+			Reason: fmt.Sprintf("CRC-32C is %08x, the header of the batch at offset %d says %08x", crc, h.BaseOffset, h.CRC)}
+	}
+	return nil
+}
+
+// bytes returns n bytes from position at, of the stretch and no more than a
+// window. They are valid until the next call.
+func (c *cursor) bytes(at int64, n int) ([]byte, error) {
+	if at < c.bufAt || at+int64(n) > c.bufAt+int64(c.bufN) {
+		want := int(min(int64(len(c.buf)), c.end-at))
+		got, err := c.file.ReadAt(c.buf[:want], at)
+		c.bufAt, c.bufN = at, got
+		if got < n {
+			c.bufN = 0
+			if err == nil || errors.Is(err, io.EOF) {
+				return nil, &record.CorruptionError{Path: c.path, Position: at + int64(got),
+					Reason: fmt.Sprintf("the file ends here, it had %d bytes", c.end)}
+			}
+			return nil, fmt.Errorf("read segment: %w", err)
+		}
+	}
+	from := int(at - c.bufAt)
+	return c.buf[from : from+n], nil
+}
+
+func (c *cursor) corrupt(reason string) error {
+	return &record.CorruptionError{Path: c.path, Position: c.pos, Reason: reason}
+}

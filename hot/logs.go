@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"firn/internal/vfs"
+	"firn/record"
+)
+
+// ErrTopicID says that a partition directory belongs to another topic of the
+// same name.
+var ErrTopicID = errors.New("partition directory has another topic id")
+
+// Found lists the partition directories that are on disk and not open, by
+// name. Whether they belong to anybody is for the caller to say.
+func (s *Store) Found() []FoundLog {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.SortedFunc(maps.Values(s.found), func(a, b FoundLog) int {
+		return strings.Compare(a.Dir, b.Dir)
+	})
+}
+
+// CreateLog makes the directory of a new partition, durably, and opens its
+// log. What an earlier CreateLog left unfinished is taken over. The error wraps
+// fs.ErrExist when the partition is there, and record.ErrStorage when the disk
+// failed.
+func (s *Store) CreateLog(ctx context.Context, tp record.TopicPartition, id record.TopicID, o LogOptions) (*Log, error) {
+	if id.IsZero() {
+		return nil, fmt.Errorf("create log %s: no topic id", tp)
+	}
+	return s.addLog(ctx, "create", tp, id, o, func(l *Log) error {
+		if found, err := s.readTopicID(l.dir); err != nil {
+			return err
+		} else if !found.IsZero() {
+			return fmt.Errorf("%s is the directory of topic id %s: %w", l.dir, found, fs.ErrExist)
+		}
+		return s.createDir(ctx, l)
+	})
+}
+
+// createDir makes the partition directory. partition.metadata comes last: a
+// directory without it is unfinished.
+func (s *Store) createDir(ctx context.Context, l *Log) error {
+	if err := s.beginWriting(); err != nil {
+		return err
+	}
+	// What a partition of the same name has left in the checkpoints.
+	if err := s.forget(l.tp); err != nil {
+		return err
+	}
+	l.logStart.Store(0)
+	if err := s.fs.MkdirAll(l.dir, 0o755); err != nil {
+		return err
+	}
+	if err := s.fs.SyncDir(s.dir); err != nil {
+		return err
+	}
+	inv, err := l.takeInventory()
+	if err != nil {
+		return err
+	}
+	for _, base := range inv.bases {
+		if n := inv.segments[base].Size(); n > 0 {
+			return fmt.Errorf("%s has %d bytes in segment %d and no topic id: %w", l.dir, n, base, fs.ErrExist)
+		}
+		if base != 0 {
+			inv.leftovers = append(inv.leftovers, base.FileName()+logSuffix)
+		}
+	}
+	inv.bases = nil
+	if err := l.begin(inv); err != nil {
+		return err
+	}
+	return s.writeTopicID(l)
+}
+
+func (s *Store) writeTopicID(l *Log) error {
+	m := record.PartitionMetadata{TopicID: l.id}
+	return vfs.ReplaceFile(s.fs, filepath.Join(l.dir, metadataName), m.Marshal())
+}
+
+// OpenLog opens the log of a partition that is on disk. After a stop that was
+// not clean it recovers it first. A directory without a topic id, as old
+// versions of Kafka made them, gets id. The error wraps fs.ErrNotExist when
+// there is no such directory, ErrTopicID when it belongs to another topic, a
+// *record.CorruptionError when synced data is damaged, and record.ErrStorage
+// when the disk failed.
+func (s *Store) OpenLog(ctx context.Context, tp record.TopicPartition, id record.TopicID, o LogOptions) (*Log, error) {
+	return s.addLog(ctx, "open", tp, id, o, func(l *Log) error {
+		found, err := s.readTopicID(l.dir)
+		if err != nil {
+			return err
+		}
+		if !found.IsZero() && found != id {
+			return fmt.Errorf("%w: %s, want %s", ErrTopicID, found, id)
+		}
+		if _, err := s.fs.Stat(l.dir); err != nil {
+			return err
+		}
+		if err := l.load(ctx); err != nil {
+			return err
+		}
+		if found.IsZero() && !id.IsZero() {
+			if err := s.beginWriting(); err != nil {
+				return err
+			}
+			return s.writeTopicID(l)
+		}
+		return nil
+	})
+}
+
+// addLog reserves the partition's name, has prepare fill the log in, and
+// publishes it.
+func (s *Store) addLog(ctx context.Context, verb string, tp record.TopicPartition, id record.TopicID, o LogOptions, prepare func(*Log) error) (*Log, error) {
+	fail := func(err error) (*Log, error) { return nil, fmt.Errorf("%s log %s: %w", verb, tp, err) }
+	o.EnsureDefaults()
+	if err := errors.Join(o.Validate(), record.CheckTopicName(tp.Topic), ctx.Err()); err != nil {
+		return fail(err)
+	}
+	if err := s.reserve(tp); err != nil {
+		return fail(err)
+	}
+	l := newLog(s, tp, id, filepath.Join(s.dir, tp.String()), o)
+	if err := prepare(l); err != nil {
+		l.abandon()
+		s.mu.Lock()
+		delete(s.logs, tp)
+		s.mu.Unlock()
+		return fail(classify(err))
+	}
+	l.hooks = o.Hooks
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		l.abandon()
+		return fail(record.ErrClosed)
+	}
+	delete(s.found, tp)
+	s.logs[tp] = l
+	return l, nil
+}
+
+// reserve keeps others from opening the same partition.
+func (s *Store) reserve(tp record.TopicPartition) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return record.ErrClosed
+	}
+	if _, there := s.logs[tp]; there {
+		return fmt.Errorf("partition is open already: %w", fs.ErrExist)
+	}
+	s.logs[tp] = nil
+	return nil
+}
+
+// classify makes an error of the disk a record.ErrStorage and leaves those
+// alone that say more.
+func classify(err error) error {
+	for _, known := range []error{fs.ErrExist, fs.ErrNotExist, ErrTopicID, record.ErrCorruptBatch, record.ErrClosed,
+		record.ErrUnsupportedVersion, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, known) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %w", record.ErrStorage, err)
+}
+
+// abandon lets the files of a log go that was never used.
+func (l *Log) abandon() {
+	l.closed.Store(true)
+	for _, s := range l.list() {
+		l.store.files.drop(&s.handle)
+		s.letGo()
+	}
+}
+
+// DeleteLog closes the log and moves its directory aside, durably: when it
+// returns the name is free. The files go after FileDeleteDelay, or at the next
+// start; Regions and pins keep what they have until then and beyond.
+func (s *Store) DeleteLog(ctx context.Context, l *Log) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if s.closed || s.logs[l.tp] != l {
+		s.mu.Unlock()
+		return fmt.Errorf("delete log %s: %w", l.tp, record.ErrClosed)
+	}
+	s.logs[l.tp] = nil
+	s.mu.Unlock()
+
+	l.shut()
+	moved, err := s.moveAside(l)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if moved != "" {
+		s.trash = append(s.trash, trash{dir: moved, due: s.deleteAfter()})
+		delete(s.logs, l.tp)
+	} else {
+		s.logs[l.tp] = l // closed, but it can be tried again
+	}
+	if err != nil {
+		return fmt.Errorf("delete log %s: %w: %w", l.tp, record.ErrStorage, err)
+	}
+	return nil
+}
+
+// moveAside renames the directory of a log that was shut. The path it answers
+// is "" when it could not be renamed.
+func (s *Store) moveAside(l *Log) (moved string, err error) {
+	l.sealMu.Lock()
+	defer l.sealMu.Unlock()
+	if err := s.beginWriting(); err != nil {
+		return "", err
+	}
+	moved = filepath.Join(s.dir, deletedDir(l.tp))
+	if err := s.fs.Rename(l.dir, moved); err != nil {
+		return "", err
+	}
+	for _, seg := range l.list() {
+		s.files.drop(&seg.handle)
+		s.indexes.forget(seg)
+		seg.letGo()
+	}
+	return moved, errors.Join(s.fs.SyncDir(s.dir), s.forget(l.tp))
+}

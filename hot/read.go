@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hot
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"firn/internal/vfs"
+	"firn/record"
+)
+
+// errNothingAbove says that a segment has no batch at or above an offset that
+// it covers: its last records were compacted away.
+var errNothingAbove = errors.New("no batch at or above the offset")
+
+// Read pins whole batches of one segment: from the one that holds from (or the
+// first above it, where records were compacted away), to the last that ends at
+// or below limit and fits in maxBytes. With minOne the first batch is there
+// however large it is. The caller releases the Region.
+//
+// Nil without an error means that there is nothing to read: from is at limit
+// or at the end, the batch that holds it reaches past limit, or it is too
+// large without minOne. The error wraps record.ErrOffsetOutOfRange below
+// StartOffset and above EndOffset, record.ErrClosed after the log was closed
+// or deleted, and record.ErrStorage or a *record.CorruptionError otherwise.
+//
+// It looks at the index and at a few batch headers and does not check CRCs.
+func (l *Log) Read(from, limit record.Offset, maxBytes int, minOne bool) (*Region, error) {
+	for {
+		r, err := l.readOnce(from, limit, maxBytes, minOne)
+		if !errors.Is(err, record.ErrClosed) {
+			return r, err
+		}
+		if l.closed.Load() {
+			return nil, fmt.Errorf("read %s: %w", l.tp, record.ErrClosed)
+		}
+		// A segment was dropped between finding and opening it. The log start
+		// rose past it, unless a reset is under way.
+		if start := l.StartOffset(); from >= start && l.isDropped(from) {
+			return nil, fmt.Errorf("read %s at %d: %w: the log is being begun anew", l.tp, from, record.ErrStorage)
+		}
+	}
+}
+
+func (l *Log) readOnce(from, limit record.Offset, maxBytes int, minOne bool) (*Region, error) {
+	end := l.EndOffset()
+	list := l.list()
+	if from < list[0].base || from > end {
+		return nil, fmt.Errorf("read %s at %d: %w: the local log has %d to %d", l.tp, from, record.ErrOffsetOutOfRange, list[0].base, end)
+	}
+	limit = min(limit, end)
+	for i := segmentOf(list, from); from < limit && i < len(list); i++ {
+		r, err := list[i].read(max(from, list[i].base), limit, maxBytes, minOne)
+		if errors.Is(err, errNothingAbove) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read %s at %d: %w", l.tp, from, asStorage(err))
+		}
+		return r, nil
+	}
+	return nil, nil
+}
+
+// isDropped says whether the segment that holds o is listed and dropped.
+func (l *Log) isDropped(o record.Offset) bool {
+	list := l.list()
+	i := segmentOf(list, o)
+	return i >= 0 && l.store.files.isDropped(&list[i].handle)
+}
+
+// asStorage makes an I/O error one of record's kinds; corruption and a dropped
+// segment are kinds of their own.
+func asStorage(err error) error {
+	if errors.Is(err, record.ErrCorruptBatch) || errors.Is(err, record.ErrClosed) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", record.ErrStorage, err)
+}
+
+// read is Read within one segment, for an offset that the segment covers.
+func (s *Segment) read(from, limit record.Offset, maxBytes int, minOne bool) (*Region, error) {
+	f, err := s.acquire()
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.region(f, from, limit, maxBytes, minOne)
+	if r == nil {
+		s.release()
+	}
+	return r, err
+}
+
+func (s *Segment) region(f vfs.File, from, limit record.Offset, maxBytes int, minOne bool) (*Region, error) {
+	v := s.view()
+	h, at, err := s.seek(f, v, from)
+	if err != nil {
+		return nil, err
+	}
+	budget := int64(max(maxBytes, 0))
+	if first := int64(h.Size()); first > budget {
+		if !minOne {
+			return nil, nil
+		}
+		budget = first
+	}
+	if h.NextOffset() > limit {
+		return nil, nil
+	}
+	r := &Region{segment: s, file: f, off: at, first: h.BaseOffset}
+	if limit >= v.next && v.size-at <= budget {
+		r.n, r.next = v.size-at, v.next
+		return r, nil
+	}
+	end, next, err := s.fit(f, v, at+int64(h.Size()), h.NextOffset(), limit, at+budget)
+	if err != nil {
+		return nil, err
+	}
+	r.n, r.next = end-at, next
+	return r, nil
+}
+
+// seek finds the first batch that ends above from.
+func (s *Segment) seek(f vfs.File, v segmentView, from record.Offset) (record.Header, int64, error) {
+	pos, err := s.floor(from)
+	if err != nil {
+		return record.Header{}, 0, err
+	}
+	c, done := s.walk(f, min(pos, v.size), v.size)
+	defer done()
+	for {
+		h, at, err := c.header()
+		if errors.Is(err, io.EOF) {
+			return h, at, errNothingAbove
+		}
+		if err != nil || h.NextOffset() > from {
+			return h, at, err
+		}
+	}
+}
+
+// fit extends a region whose first batch ends at position pos and offset next:
+// by the index to the last entry that is wholly inside limit and end, then
+// batch by batch.
+func (s *Segment) fit(f vfs.File, v segmentView, pos int64, next, limit record.Offset, end int64) (int64, record.Offset, error) {
+	end = min(end, v.size)
+	e, err := s.lastWhere(offsetIndex, func(b []byte) bool {
+		e := record.ParseIndexEntry(b, s.base)
+		return int64(e.Position) <= end && e.Offset < limit
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	jumped := false
+	if e != nil {
+		if at := int64(record.ParseIndexEntry(e, s.base).Position); at > pos {
+			pos, jumped = at, true
+		}
+	}
+	c, done := s.walk(f, pos, v.size)
+	defer done()
+	for {
+		h, at, err := c.header()
+		if errors.Is(err, io.EOF) {
+			return at, v.next, nil
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		if jumped {
+			next, jumped = h.BaseOffset, false
+		}
+		if h.NextOffset() > limit || c.pos > end {
+			return at, next, nil
+		}
+		next = h.NextOffset()
+	}
+}
+
+// floor is a position at or before the start of the batch that holds o.
+func (s *Segment) floor(o record.Offset) (int64, error) {
+	if o <= s.base {
+		return 0, nil
+	}
+	e, err := s.lastWhere(offsetIndex, func(b []byte) bool {
+		return record.ParseIndexEntry(b, s.base).Offset <= o
+	})
+	if e == nil || err != nil {
+		return 0, err
+	}
+	return int64(record.ParseIndexEntry(e, s.base).Position), nil
+}
