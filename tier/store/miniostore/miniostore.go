@@ -54,14 +54,15 @@ func New(_ context.Context, o Options) (*Store, error) {
 	}
 	up, down := s3kit.NewTransport(o.MaxUploadConns), s3kit.NewTransport(o.MaxDownloadConns)
 	d := &driver{bucket: o.Bucket, region: o.Region, transports: []*http.Transport{up, down}}
-	creds := chain(o)
+	creds, unsigned := chain(o)
 	if d.up, err = newCore(endpoint, o, creds, up); err != nil {
 		return nil, &store.Error{Op: "open", Err: err}
 	}
 	if d.down, err = newCore(endpoint, o, creds, down); err != nil {
 		return nil, &store.Error{Op: "open", Err: err}
 	}
-	return s3kit.New("minio", d, o, o.Endpoint), nil
+	site := s3kit.Site{Kind: "minio", Endpoint: o.Endpoint, Unsigned: unsigned}
+	return s3kit.New(d, site, o), nil
 }
 
 func newCore(endpoint *url.URL, o Options, creds *credentials.Credentials, t *http.Transport) (*minio.Core, error) {
@@ -83,10 +84,11 @@ func newCore(endpoint *url.URL, o Options, creds *credentials.Credentials, t *ht
 	})
 }
 
-// chain is where credentials are looked for, in this order.
-func chain(o Options) *credentials.Credentials {
+// chain is where credentials are looked for, in this order, and whether there
+// are none.
+func chain(o Options) (creds *credentials.Credentials, unsigned bool) {
 	if o.AccessKey != "" {
-		return credentials.NewStaticV4(o.AccessKey, o.SecretKey, o.SessionToken)
+		return credentials.NewStaticV4(o.AccessKey, o.SecretKey, o.SessionToken), false
 	}
 	providers := []credentials.Provider{
 		&credentials.EnvAWS{},
@@ -100,7 +102,10 @@ func chain(o Options) *credentials.Credentials {
 		role = role || os.Getenv(name) != ""
 	}
 	if role {
-		providers = append(providers, &credentials.IAM{Region: o.Region})
+		return credentials.NewChainCredentials(append(providers, &credentials.IAM{Region: o.Region})), false
 	}
-	return credentials.NewChainCredentials(providers)
+	creds = credentials.NewChainCredentials(providers)
+	// Variables and a file: this asks nothing of the network.
+	value, err := creds.GetWithContext(nil)
+	return creds, err == nil && value.SignerType.IsAnonymous()
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
@@ -207,7 +208,12 @@ func answer(err error) error {
 	case errors.As(err, &api):
 		e.Code, e.Message = api.ErrorCode(), api.ErrorMessage()
 	case e.Status < http.StatusMultipleChoices:
-		// No answer, or one that broke off in the middle.
+		// No answer, or one that broke off in the middle. What net/http says of
+		// it names the address; the SDK adds empty fields.
+		var request *url.Error
+		if errors.As(err, &request) {
+			return request
+		}
 		return err
 	}
 	return e

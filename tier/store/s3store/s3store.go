@@ -63,11 +63,11 @@ func New(ctx context.Context, o Options) (*Store, error) {
 		down:       newClient(cfg, o, down),
 		transports: []*http.Transport{up, down},
 	}
-	where := o.Endpoint
-	if where == "" {
-		where = "Amazon S3 in " + cfg.Region
+	site := s3kit.Site{Kind: "s3", Endpoint: o.Endpoint, Unsigned: aws.IsCredentialsProvider(cfg.Credentials, aws.AnonymousCredentials{})}
+	if site.Endpoint == "" {
+		site.Endpoint = "https://s3." + cfg.Region + ".amazonaws.com"
 	}
-	return s3kit.New("s3", d, o, where), nil
+	return s3kit.New(d, site, o), nil
 }
 
 // load gathers region and credentials.

@@ -14,6 +14,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"testing"
 
 	"firn/tier/store"
@@ -191,16 +192,11 @@ func (e *env) keys(prefix, after string, limit int) []string {
 	}
 }
 
-// pattern is n bytes that differ from place to place.
+// pattern is n bytes that differ from place to place, the same each time.
 func pattern(n int) []byte {
 	b := make([]byte, n)
-	x := uint32(2463534242)
-	for i := range b {
-		x ^= x << 13
-		x ^= x >> 17
-		x ^= x << 5
-		b[i] = byte(x)
-	}
+	// Filling never fails.
+	_, _ = mathrand.NewChaCha8([32]byte{1}).Read(b)
 	return b
 }
 

@@ -70,9 +70,9 @@ func notSupported(err error) bool {
 	}
 	switch api.Status {
 	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusLengthRequired, http.StatusUnsupportedMediaType, http.StatusNotImplemented:
-		kind, check := classify(store.OpProbe, err)
 		// A sentence to check means a fault of the configuration.
-		return check == "" || api.Status == http.StatusNotImplemented || kind == store.Exists
+		_, check := classify(store.OpProbe, err)
+		return check == "" || api.Status == http.StatusNotImplemented
 	}
 	return false
 }
@@ -107,7 +107,7 @@ func (d *detection) conditional(ctx context.Context) error {
 		d.m.conditional, d.m.conditionalLarge = false, false
 		return nil
 	}
-	if kind, _ := classify(store.OpPut, err); kind == store.Exists {
+	if isKind(store.OpPut, err, store.Exists) {
 		return nil
 	}
 	return err
@@ -167,7 +167,7 @@ func (d *detection) bulkDelete(ctx context.Context) error {
 	err := d.s.driver.DeleteBulk(ctx, []string{d.key, d.key + "-absent"})
 	if err == nil {
 		_, err = d.s.driver.Head(ctx, d.key)
-		if kind, _ := classify(store.OpHead, err); err != nil && kind == store.NotFound {
+		if isKind(store.OpHead, err, store.NotFound) {
 			return nil
 		}
 	}

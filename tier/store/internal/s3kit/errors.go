@@ -50,6 +50,7 @@ var codes = map[string]struct {
 	"Forbidden":                    {store.Permanent, "access is denied: check the credentials, and that they may list, read, write and delete in this bucket"},
 	"SignatureDoesNotMatch":        {store.Permanent, "the secret key is wrong: check AWS_SECRET_ACCESS_KEY"},
 	"InvalidAccessKeyId":           {store.Permanent, "the access key is unknown there: check AWS_ACCESS_KEY_ID and tier.s3.endpoint"},
+	"XAdminUserNotFound":           {store.Permanent, "the access key is unknown there: check AWS_ACCESS_KEY_ID and tier.s3.endpoint"},
 	"InvalidToken":                 {store.Permanent, "the session token is not valid: check AWS_SESSION_TOKEN"},
 	"ExpiredToken":                 {store.Retriable, "the session token has expired: renew the credentials"},
 	"TokenRefreshRequired":         {store.Retriable, "the session token has expired: renew the credentials"},
@@ -72,6 +73,10 @@ var codes = map[string]struct {
 // fail makes a *store.Error of what a request ended with.
 func (s *Store) fail(ctx context.Context, op store.Op, key string, err error) error {
 	kind, check := classify(op, err)
+	var api *APIError
+	if s.site.Unsigned && errors.As(err, &api) && (api.Status == http.StatusForbidden || api.Status == http.StatusUnauthorized) {
+		check = "no credentials were found, so that requests are not signed: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+	}
 	if ctxErr := ctx.Err(); ctxErr != nil {
 		kind, check = store.Retriable, ""
 		if !errors.Is(err, ctxErr) {
@@ -81,9 +86,20 @@ func (s *Store) fail(ctx context.Context, op store.Op, key string, err error) er
 	if check != "" {
 		check += ": "
 	}
-	return &store.Error{Op: op, Key: key, Kind: kind, Err: fmt.Errorf("bucket %q at %s: %s%w", s.o.Bucket, s.where, check, err)}
+	return &store.Error{Op: op, Key: key, Kind: kind, Err: fmt.Errorf("bucket %q at %s: %s%w", s.o.Bucket, s.site.Endpoint, check, err)}
 }
 
+// isKind says whether a driver's error is of this kind; nil is of none.
+func isKind(op store.Op, err error, want store.Kind) bool {
+	if err == nil {
+		return false
+	}
+	kind, _ := classify(op, err)
+	return kind == want
+}
+
+// classify tells the kind of a driver's error, and what an operator should
+// check, if there is anything.
 func classify(op store.Op, err error) (store.Kind, string) {
 	var api *APIError
 	if errors.As(err, &api) {

@@ -8,27 +8,21 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 
 	"firn/tier/store"
 )
 
-const (
-	// deleteWorkers is how many single deletes are under way at once.
-	deleteWorkers = 8
-	// drainBytes is how much of an unwanted answer is read so that its
-	// connection can be used again.
-	drainBytes = 64 << 10
-)
+// drainBytes is how much of an unwanted answer is read so that its
+// connection can be used again.
+const drainBytes = 64 << 10
 
 // Store is a store.Store over one bucket of an S3-compatible store.
 type Store struct {
 	driver Driver
-	kind   string // the driver's name
+	site   Site
 	o      Options
-	where  string // the endpoint as errors name it
 	slots  chan struct{}
 	pool   sync.Pool // *[]byte of o's buffer size
 
@@ -54,10 +48,20 @@ var (
 	_ store.BucketCreator = (*Store)(nil)
 )
 
-// New makes a store over a driver, whose name is kind. The options are whole
-// and valid, and endpoint is the address in use. The result owns the driver.
-func New(kind string, d Driver, o Options, endpoint string) *Store {
-	s := &Store{driver: d, kind: kind, o: o, where: endpoint, slots: make(chan struct{}, o.MaxUploads)}
+// Site is what a driver found out about where it goes.
+type Site struct {
+	// Kind is the driver's name.
+	Kind string
+	// Endpoint is the address in use, as errors and banners name it.
+	Endpoint string
+	// Unsigned says that no credentials were found.
+	Unsigned bool
+}
+
+// New makes a store over a driver. The options are whole and valid. The result
+// owns the driver.
+func New(d Driver, site Site, o Options) *Store {
+	s := &Store{driver: d, site: site, o: o, slots: make(chan struct{}, o.MaxUploads)}
 	// What every store that calls itself S3 should be able to do; checksums are
 	// the one thing that many refuse.
 	s.modes.Store(&modes{conditional: true, conditionalLarge: true, bulkDelete: true})
@@ -68,7 +72,7 @@ func New(kind string, d Driver, o Options, endpoint string) *Store {
 func (s *Store) Capabilities() store.Capabilities {
 	m := s.modes.Load()
 	return store.Capabilities{
-		Name:           fmt.Sprintf("%s %s/%s", s.kind, s.where, s.o.Bucket),
+		Name:           fmt.Sprintf("%s %s/%s", s.site.Kind, s.site.Endpoint, s.o.Bucket),
 		ConditionalPut: m.conditional,
 		BulkDelete:     m.bulkDelete,
 		Multipart:      true,
@@ -194,6 +198,11 @@ func parseContentRange(h string) (first, last, size int64, err error) {
 }
 
 // Head implements store.Store.
+//
+// The answer to HEAD has no body: a 404 may stand for a missing object, a
+// missing bucket or, on some stores, an unknown access key, and a caller that
+// takes the latter two for the first may do harm. So a list, which tells, has
+// the last word.
 func (s *Store) Head(ctx context.Context, key string) (store.Info, error) {
 	if err := store.CheckKey(key); err != nil {
 		return store.Info{}, &store.Error{Op: store.OpHead, Key: key, Err: err}
@@ -202,6 +211,11 @@ func (s *Store) Head(ctx context.Context, key string) (store.Info, error) {
 		return store.Info{}, s.fail(ctx, store.OpHead, key, err)
 	}
 	info, err := s.driver.Head(ctx, key)
+	if isKind(store.OpHead, err, store.NotFound) {
+		if _, _, listErr := s.driver.List(ctx, key, "", 1); listErr != nil {
+			return store.Info{}, s.fail(ctx, store.OpHead, key, listErr)
+		}
+	}
 	if err != nil {
 		return store.Info{}, s.fail(ctx, store.OpHead, key, err)
 	}
@@ -229,66 +243,4 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]st
 		return nil, false, s.fail(ctx, store.OpList, prefix, err)
 	}
 	return infos, more, nil
-}
-
-func (s *Store) removeOneByOne(ctx context.Context, keys []string) error {
-	var (
-		wg   sync.WaitGroup
-		next atomic.Int64
-		errs = make([]error, min(deleteWorkers, len(keys)))
-	)
-	for worker := range errs {
-		wg.Go(func() {
-			for errs[worker] == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(keys) {
-					return
-				}
-				errs[worker] = s.removeOne(ctx, keys[i])
-			}
-		})
-	}
-	wg.Wait()
-	// The first is enough: Join would hide its kind behind another's.
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *Store) removeOne(ctx context.Context, key string) error {
-	if err := ctx.Err(); err != nil {
-		return s.fail(ctx, store.OpDelete, key, err)
-	}
-	err := s.driver.Delete(ctx, key)
-	var api *APIError
-	if errors.As(err, &api) && api.Code == "NoSuchKey" {
-		return nil
-	}
-	if err != nil {
-		return s.fail(ctx, store.OpDelete, key, err)
-	}
-	return nil
-}
-
-// Delete implements store.Store.
-func (s *Store) Delete(ctx context.Context, keys []string) error {
-	if err := store.CheckKeys(keys); err != nil {
-		return err
-	}
-	if len(keys) == 1 || !s.modes.Load().bulkDelete {
-		return s.removeOneByOne(ctx, keys)
-	}
-	for batch := range slices.Chunk(keys, store.MaxList) {
-		err := ctx.Err()
-		if err == nil {
-			err = s.driver.DeleteBulk(ctx, batch)
-		}
-		if err != nil {
-			return s.fail(ctx, store.OpDelete, batch[0], err)
-		}
-	}
-	return nil
 }
