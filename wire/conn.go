@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// readAhead is the only buffer that an idle connection holds. It lets a
+	// small request arrive with one read.
+	readAhead = 1 << 10
+	// readPiece of a frame must arrive within Options.SendTimeout, so that a
+	// trickle cannot hold the request memory of others.
+	readPiece = 256 << 10
+	// lingerTime bounds how long a connection that we end stays readable, so
+	// that the kernel does not reset it under answers that are still on their
+	// way.
+	lingerTime = 500 * time.Millisecond
+)
+
+// Reasons for a reader to stop that are nobody's fault.
+var (
+	errDraining = errors.New("server is draining")
+	errIdle     = errors.New("connection was idle for too long")
+)
+
+// Faults that end a connection.
+var (
+	errStalled = errors.New("client stopped sending in the middle of a frame")
+	errRead    = errors.New("reading failed")
+	errHandler = errors.New("handling failed")
+	errAnswer  = errors.New("answering failed")
+	errDone    = errors.New("connection is done")
+)
+
+// conn is one connection: a reader that calls the Handler in order and a
+// writer that runs the answers in the same order.
+type conn struct {
+	s    *Server
+	nc   net.Conn
+	br   *bufio.Reader // the reader's
+	info ConnInfo
+	// clientID is the reader's: the one of the last request, kept because it
+	// is nearly always that of the next.
+	clientID string
+
+	ctx    context.Context // ends when the connection fails
+	cancel context.CancelCauseFunc
+	// reading ends when no more requests are to be read.
+	reading    context.Context
+	endReading context.CancelFunc
+
+	// slots holds one element for each request between read and sent (I7).
+	// The queue has room for all of them, so that sending to it never blocks.
+	slots  chan struct{}
+	queue  chan pending
+	sender sender // the writer's
+
+	lastSent  atomic.Int64 // Unix nanoseconds
+	lingering atomic.Bool  // all answers were sent
+}
+
+// pending is a request whose answer the writer is to run.
+type pending struct {
+	req    *Request
+	answer Answer
+	frame  *frame
+}
+
+func newConn(s *Server, nc net.Conn, info ConnInfo) *conn {
+	c := &conn{s: s, nc: nc, info: info, br: bufio.NewReaderSize(nc, readAhead)}
+	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
+	c.reading, c.endReading = context.WithCancel(c.ctx)
+	c.slots = make(chan struct{}, s.o.MaxInFlight)
+	c.queue = make(chan pending, s.o.MaxInFlight)
+	c.sender.init(nc, s)
+	return c
+}
+
+// serve runs the connection to its end. It is the reader goroutine.
+func (c *conn) serve() {
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for p := range c.queue {
+			c.respond(p)
+		}
+	}()
+	err := c.readAll()
+	close(c.queue)
+	switch {
+	case c.ctx.Err() != nil: // the writer failed first, and said so
+	case errors.Is(err, errRead):
+		c.fail(err)
+	default:
+		c.report(err)
+	}
+	<-written
+	if !errors.Is(err, io.EOF) {
+		c.linger()
+	}
+	c.cancel(errDone)
+	c.close()
+}
+
+// fail ends the connection at once. Only the first reason is reported.
+func (c *conn) fail(err error) {
+	c.cancel(err)
+	if context.Cause(c.ctx) == err {
+		c.report(err)
+	}
+	c.close()
+}
+
+// close closes the socket, which may be closed already.
+func (c *conn) close() {
+	if err := c.nc.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		c.s.o.Logger.Debug("closing a connection failed", "event", "close_failed", "remote", c.info.RemoteAddr, "error", err)
+	}
+}
+
+// stopReading makes the reader stop before its next request. The reader sets
+// a deadline first and looks at the context then; we end the context first and
+// set the deadline then, so that one of us always sees the other.
+func (c *conn) stopReading() {
+	c.endReading()
+	// A deadline cannot be set only on a closed connection, which does not
+	// read any more either.
+	_ = c.nc.SetReadDeadline(time.Unix(1, 0))
+}
+
+// armRead gives the next read until d from now, or says that there is to be
+// none.
+func (c *conn) armRead(d time.Duration) error {
+	if err := c.nc.SetReadDeadline(time.Now().Add(d)); err != nil {
+		return fmt.Errorf("%w: set read deadline: %w", errRead, err)
+	}
+	if c.reading.Err() != nil {
+		return errDraining
+	}
+	return nil
+}
+
+// readAll reads requests and hands them to the Handler until there is a reason
+// to stop. io.EOF is the client's orderly end.
+func (c *conn) readAll() error {
+	for {
+		n, err := c.awaitFrame()
+		if err != nil {
+			return err
+		}
+		if err := c.readRequest(n); err != nil {
+			return err
+		}
+	}
+}
+
+// awaitFrame waits for the next length field, for as long as the connection
+// may be idle, and checks it. The field stays in the read-ahead buffer.
+func (c *conn) awaitFrame() (int, error) {
+	wait := c.s.o.IdleTimeout
+	for {
+		if err := c.armRead(wait); err != nil {
+			return 0, err
+		}
+		head, err := c.br.Peek(lengthSize)
+		switch {
+		case err == nil:
+			return checkLength(head, c.s.o.MaxRequestBytes)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			if wait = c.idleLeft(); wait <= 0 {
+				return 0, errIdle
+			}
+		case errors.Is(err, io.EOF) && len(head) == 0:
+			return 0, io.EOF
+		default:
+			return 0, readFault(err)
+		}
+	}
+}
+
+// idleLeft is how much longer the connection may stay silent.
+func (c *conn) idleLeft() time.Duration {
+	if len(c.slots) > 0 || c.reading.Err() != nil {
+		return c.s.o.IdleTimeout
+	}
+	return time.Until(time.Unix(0, c.lastSent.Load()).Add(c.s.o.IdleTimeout))
+}
+
+// checkLength reads a length field. max is the largest frame allowed.
+func checkLength(head []byte, max int) (int, error) {
+	n := int64(int32(binary.BigEndian.Uint32(head)))
+	if n < minFrame || n > int64(max) {
+		return 0, fmt.Errorf("%w: length %d is not between %d and %d", errMalformed, n, minFrame, max)
+	}
+	return int(n), nil
+}
+
+func readFault(err error) error {
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%w: it ended early", errMalformed)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return errStalled
+	}
+	return fmt.Errorf("%w: %w", errRead, err)
+}
+
+// readRequest takes a slot and memory for a frame of n bytes, reads it and
+// hands it on.
+func (c *conn) readRequest(n int) error {
+	select {
+	case c.slots <- struct{}{}:
+	case <-c.reading.Done():
+		return errDraining
+	}
+	f, err := c.s.frames.take(c.reading, n)
+	if err != nil {
+		<-c.slots
+		return errDraining
+	}
+	queued := false
+	defer func() {
+		if !queued {
+			c.finish(f)
+		}
+	}()
+	if err := c.readBody(f.b); err != nil {
+		return err
+	}
+	req, err := decode(f.b, c.s.o.Table, c.intern)
+	if err != nil {
+		return err
+	}
+	req.Conn, req.Received = c.info, time.Now()
+	c.s.counters.requests.Add(1)
+	answer, err := c.s.o.Handler.Handle(c.ctx, req)
+	if err != nil {
+		return fmt.Errorf("%w: key %d, version %d: %w", errHandler, req.Key, req.Version, err)
+	}
+	if answer != nil {
+		queued = true
+		c.queue <- pending{req: req, answer: answer, frame: f}
+	}
+	return nil
+}
+
+// readBody drops the length field and fills p.
+func (c *conn) readBody(p []byte) error {
+	if _, err := c.br.Discard(lengthSize); err != nil {
+		return readFault(err)
+	}
+	for len(p) > 0 {
+		if err := c.armRead(c.s.o.SendTimeout); err != nil {
+			return err
+		}
+		n, err := io.ReadFull(c.br, p[:min(len(p), readPiece)])
+		if err != nil {
+			if c.reading.Err() != nil {
+				return errDraining
+			}
+			return readFault(err)
+		}
+		p = p[n:]
+	}
+	return nil
+}
+
+func (c *conn) intern(b []byte) string {
+	if string(b) != c.clientID {
+		c.clientID = string(b)
+	}
+	return c.clientID
+}
+
+// finish gives back what a request held.
+func (c *conn) finish(f *frame) {
+	f.release()
+	<-c.slots
+}
+
+// respond runs one answer and sends its response. After a failure it still
+// runs the answer, so that what the answer holds is given back (I3).
+func (c *conn) respond(p pending) {
+	defer c.finish(p.frame)
+	resp, err := p.answer(c.ctx)
+	if err == nil && resp != nil {
+		err = c.send(p.req, resp)
+	} else {
+		resp.done(false)
+	}
+	if err != nil {
+		c.fail(fmt.Errorf("%w: key %d, version %d: %w", errAnswer, p.req.Key, p.req.Version, err))
+	}
+	c.lastSent.Store(time.Now().UnixNano())
+}
+
+// send writes a response and calls its Done.
+func (c *conn) send(req *Request, resp *Response) (err error) {
+	defer func() { resp.done(err == nil) }()
+	if c.ctx.Err() != nil {
+		return context.Cause(c.ctx)
+	}
+	if resp.Message != nil {
+		buf := c.s.pool.get(0)
+		defer c.s.pool.put(buf)
+		if buf.b, err = appendMessage(buf.b, req, resp); err != nil {
+			return err
+		}
+		return c.sender.sendBytes(buf.b, resp.Bulk)
+	}
+	if err := checkParts(resp.Parts, req); err != nil {
+		return err
+	}
+	return c.sender.sendParts(c.ctx, resp.Parts, resp.Bulk)
+}
+
+// linger ends our side and reads on for a moment: closing a socket with unread
+// bytes in it makes the kernel send a reset, which could overtake answers that
+// the client has not received yet.
+func (c *conn) linger() {
+	tcp, ok := c.nc.(*net.TCPConn)
+	if !ok || c.ctx.Err() != nil {
+		return
+	}
+	c.lingering.Store(true)
+	if tcp.CloseWrite() != nil || tcp.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+		return
+	}
+	// How this ends does not matter: the connection is done either way.
+	_, _ = io.Copy(io.Discard, tcp)
+}
+
+// report writes the one line that a faulty connection gets.
+func (c *conn) report(err error) {
+	log := c.s.o.Logger.With("remote", c.info.RemoteAddr, "listener", c.info.Listener, "connection", c.info.ID)
+	switch {
+	case err == nil, errors.Is(err, io.EOF), errors.Is(err, errDraining), errors.Is(err, errServerClosed):
+	case errors.Is(err, errMalformed):
+		c.s.counters.malformed.Add(1)
+		log.Warn("closing a connection for a malformed frame", "event", "frame_malformed", "error", err)
+	case errors.Is(err, errUnsupported):
+		c.s.counters.unsupported.Add(1)
+		log.Warn("closing a connection for an unsupported request", "event", "request_unsupported", "error", err)
+	case errors.Is(err, errSlowClient):
+		c.s.counters.slow.Add(1)
+		log.Warn("closing a connection that takes no answer", "event", "client_slow", "error", err)
+	case errors.Is(err, errShortRegion), errors.Is(err, errFile), errors.Is(err, errBadResponse):
+		log.Error("closing a connection for an answer that cannot be sent whole", "event", "answer_broken", "error", err)
+	case errors.Is(err, errIdle), errors.Is(err, errRead), errors.Is(err, errSocket):
+		log.Debug("closing a connection", "event", "connection_lost", "error", err)
+	default:
+		log.Warn("closing a connection", "event", "connection_failed", "error", err)
+	}
+}
