@@ -28,8 +28,8 @@ func (l *loader) get(ctx context.Context, p, needs *part) error {
 		}
 	}
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, errors.Is(err, record.ErrStorage): // that of the sections
+		return err
 	case ctx.Err() != nil:
 		// Our own deadline: it must not look like the end of a request.
 		return fmt.Errorf("%w: get %s: %v", record.ErrStorage, p.id.object, err)

@@ -3,6 +3,7 @@
 package tier
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -67,9 +68,41 @@ func (d Data) Release() {
 
 // chainReloader is a chainView that can read its head from the bucket again,
 // once, when an object was missing or damaged: another writer may have
-// replaced it.
+// replaced it. No other call is under way meanwhile.
 type chainReloader interface {
 	reload(ctx context.Context) error
+}
+
+// sharedChain is the chain of one read. Read-ahead looks into it beside the
+// read, and may still do so when the read finds that it must reload it: turn
+// keeps the two apart. A channel, since the wait must end with the context.
+type sharedChain struct {
+	chainView
+	turn chan struct{}
+}
+
+func (c *sharedChain) entryAt(ctx context.Context, o record.Offset) (Entry, record.Offset, bool, error) {
+	select {
+	case c.turn <- struct{}{}:
+	case <-ctx.Done():
+		return Entry{}, 0, false, fmt.Errorf("%w: look up offset %d: %w", record.ErrNotReady, o, context.Cause(ctx))
+	}
+	defer func() { <-c.turn }()
+	return c.chainView.entryAt(ctx, o)
+}
+
+func (c *sharedChain) reload(ctx context.Context) error {
+	chain, ok := c.chainView.(chainReloader)
+	if !ok {
+		return errors.New("this chain cannot be read again")
+	}
+	select {
+	case c.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-c.turn }()
+	return chain.reload(ctx)
 }
 
 // newReader makes a Reader, whose owner must close it.
@@ -105,7 +138,7 @@ func (r *Reader) Stats() ReaderStats {
 // The caller has seen to it that from lies inside the chain. Errors: R4.
 func (r *Reader) read(ctx context.Context, v chainView, from, limit record.Offset, maxBytes int, minOne bool) (Data, error) {
 	var d Data
-	err := withReload(ctx, v, func() (err error) {
+	err := withReload(ctx, v, func(v chainView) (err error) {
 		d, err = r.readOnce(ctx, v, from, limit, maxBytes, minOne)
 		return err
 	})
@@ -117,20 +150,17 @@ func (r *Reader) read(ctx context.Context, v chainView, from, limit record.Offse
 
 // withReload repeats what failed on a missing or damaged object once with a
 // fresh chain.
-func withReload(ctx context.Context, v chainView, do func() error) error {
-	err := do()
+func withReload(ctx context.Context, v chainView, do func(chainView) error) error {
+	chain := &sharedChain{v, make(chan struct{}, 1)}
+	err := do(chain)
 	var bad *record.CorruptionError
 	if err == nil || !errors.Is(err, store.ErrNotFound) && !errors.As(err, &bad) {
-		return err
-	}
-	chain, ok := v.(chainReloader)
-	if !ok {
 		return err
 	}
 	if reloadErr := chain.reload(ctx); reloadErr != nil {
 		return fmt.Errorf("%w (and the manifest could not be read again: %v)", err, reloadErr)
 	}
-	return do()
+	return do(chain)
 }
 
 func (r *Reader) readOnce(ctx context.Context, v chainView, from, limit record.Offset, maxBytes int, minOne bool) (Data, error) {
@@ -161,6 +191,10 @@ func (r *Reader) readOnce(ctx context.Context, v chainView, from, limit record.O
 	b, err := c.view(ctx, s.start, s.end)
 	if err != nil {
 		return Data{}, err
+	}
+	if int64(len(b)) < r.load.o.ChunkBytes/8 {
+		// A small answer to a slow client would keep the whole chunk alive.
+		b = bytes.Clone(b)
 	}
 	r.streams.advance(stream, s.next, r.load.o.ChunkBytes, r.load.o.PrefetchBytes)
 	r.lent.Add(int64(len(b)))

@@ -248,9 +248,7 @@ func TestReadsEqualThePlainLog(t *testing.T) {
 		for range rapid.IntRange(1, 3).Draw(rt, "segments") {
 			n := rapid.IntRange(1, 40).Draw(rt, "batches")
 			size := rapid.SampledFrom([]int{100, 3000, 200 << 10}).Draw(rt, "size")
-			if n*size > 3<<20 {
-				n = 3 << 20 / size
-			}
+			n = min(n, 9<<18/size) // up to two blocks and a little
 			next += record.Offset(rapid.IntRange(0, 1).Draw(rt, "gap") * 7)
 			log := testLog(next, n, size)
 			logs = append(logs, log)

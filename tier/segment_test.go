@@ -5,6 +5,7 @@ package tier
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"io"
 	"sync/atomic"
 	"testing"
@@ -88,7 +89,20 @@ func objectBytes(t testing.TB, o *Object) []byte {
 	return b
 }
 
-// testLog is a log of n batches of size bytes or a little more, from base on.
+// testLog is a log of n batches of two records and about size bytes, from base
+// on. The timestamps of each batch lie 1 ms above those of the one before it.
 func testLog(base record.Offset, n, size int) []byte {
-	return recordtest.Log(base, n, recordtest.ValueSize(2, max(1, (size-record.HeaderSize)/2-10)), recordtest.LeaderEpoch(3), recordtest.TimestampStep(1))
+	// One batch, stamped n times: building each anew takes most of a test's
+	// time under the race detector.
+	b := recordtest.Batch(0, recordtest.ValueSize(2, max(1, (size-record.HeaderSize)/2-10)), recordtest.LeaderEpoch(3), recordtest.TimestampStep(1))
+	h := record.Batch(b).Header()
+	log := make([]byte, 0, n*len(b))
+	for i := range n {
+		record.Batch(b).SetBaseOffset(base + 2*record.Offset(i))
+		binary.BigEndian.PutUint64(b[27:], uint64(h.BaseTimestamp+int64(i)))
+		binary.BigEndian.PutUint64(b[35:], uint64(h.MaxTimestamp+int64(i)))
+		recordtest.FixCRC(b)
+		log = append(log, b...)
+	}
+	return log
 }

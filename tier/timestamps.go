@@ -25,7 +25,7 @@ type Decode func(b record.Batch, ts int64) (offset record.Offset, timestamp int6
 // answers the base offset and the maximum timestamp of the record's batch.
 // Errors are those of read.
 func (r *Reader) offsetForTimestamp(ctx context.Context, v chainView, ts int64, from, below record.Offset, decode Decode) (found TimestampOffset, ok bool, err error) {
-	err = withReload(ctx, v, func() (err error) {
+	err = withReload(ctx, v, func(v chainView) (err error) {
 		found, ok, err = r.searchChain(ctx, v, ts, from, below, decode)
 		return err
 	})
@@ -100,7 +100,7 @@ func (c *cursor) searchBatch(ctx context.Context, position int64, h record.Heade
 // there has a timestamp. An entry that reaches below from or above below counts
 // whole: both are ends of segments, as a rule.
 func (r *Reader) maxTimestamp(ctx context.Context, v chainView, from, below record.Offset, decode Decode) (found TimestampOffset, ok bool, err error) {
-	err = withReload(ctx, v, func() (err error) {
+	err = withReload(ctx, v, func(v chainView) (err error) {
 		found, ok, err = r.searchMax(ctx, v, from, below, decode)
 		return err
 	})
