@@ -43,9 +43,15 @@ func TestFooterRoundTrip(t *testing.T) {
 	}
 }
 
-// Every field that contradicts another is refused, although the CRC is right.
-func TestParseFooterRefusesContradictions(t *testing.T) {
-	good, size := encodedFooter(t)
+// contradiction changes a footer so that it must be refused: as damaged, or as
+// one of a newer version.
+type contradiction struct {
+	change      func(b []byte)
+	unsupported bool
+}
+
+// contradictions are changes of the footer good.
+func contradictions(good []byte) map[string]contradiction {
 	put64 := func(at int, v int64) func(b []byte) {
 		return func(b []byte) { binary.BigEndian.PutUint64(b[at:], uint64(v)) }
 	}
@@ -53,10 +59,7 @@ func TestParseFooterRefusesContradictions(t *testing.T) {
 		return func(b []byte) { binary.BigEndian.PutUint32(b[at:], v) }
 	}
 	section := func(i, field int) int { return footerHeaderSize + i*sectionEntrySize + field }
-	for name, tc := range map[string]struct {
-		change      func(b []byte)
-		unsupported bool
-	}{
+	return map[string]contradiction{
 		"magic":               {change: func(b []byte) { b[0] = 'F' }},
 		"version":             {func(b []byte) { b[9] = 2 }, true},
 		"flags":               {func(b []byte) { b[11] = 1 }, true},
@@ -94,7 +97,13 @@ func TestParseFooterRefusesContradictions(t *testing.T) {
 		"trailer magic": {change: func(b []byte) { b[len(b)-1]++ }},
 		"trailer size":  {change: put32(len(good)-16, 7)},
 		"trailer huge":  {change: put32(len(good)-16, 1<<31)},
-	} {
+	}
+}
+
+// Every field that contradicts another is refused, although the CRC is right.
+func TestParseFooterRefusesContradictions(t *testing.T) {
+	good, size := encodedFooter(t)
+	for name, tc := range contradictions(good) {
 		t.Run(name, func(t *testing.T) {
 			b := bytes.Clone(good)
 			tc.change(b)

@@ -277,23 +277,24 @@ func (l *loader) usedUp(p *part) {
 }
 
 // readAhead starts a GET for the part if there is room for it now, and says
-// whether the part is in memory or on its way.
-func (l *loader) readAhead(o *objectRef, n int32) bool {
+// whether the part is in memory or on its way. needs is as in demand; without
+// it the sections must be in memory or on their way.
+func (l *loader) readAhead(o *objectRef, n int32, needs *part) bool {
 	id := partID{o.key, n}
-	var needs *part
 	l.mu.Lock()
 	defer l.unlock()
 	if p := l.parts[id]; p != nil {
 		return p.state != partQueued
 	}
-	if n != sectionsPart {
+	if n != sectionsPart && needs == nil {
 		if needs = l.parts[partID{o.key, sectionsPart}]; needs == nil {
 			if needs = l.fromCache(o, partID{o.key, sectionsPart}); needs == nil {
 				return false
 			}
-		} else if needs.state == partQueued {
-			return false // L5
 		}
+	}
+	if needs != nil && needs.state == partQueued {
+		return false // L5
 	}
 	if p := l.fromCache(o, id); p != nil {
 		return true

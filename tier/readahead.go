@@ -119,8 +119,9 @@ func (s *streams) advance(from stream, o record.Offset, least, most int64) {
 // readAhead starts the GETs of the stream's window behind the chunk at position,
 // as far as there is room (L4). The entries of later objects may have to be
 // looked up in the bucket, so that this part runs beside the read.
-func (r *Reader) readAhead(v chainView, o *objectRef, position int64, s stream) {
-	left, ok := r.aheadIn(o, int32(position/r.load.o.ChunkBytes)+1, s.window, s.mark)
+func (r *Reader) readAhead(v chainView, c *cursor, position int64, s stream) {
+	o := c.object
+	left, ok := r.aheadIn(o, c.index, c.chunkAt(position)+1, s.window, s.mark)
 	if !ok || left <= 0 {
 		return
 	}
@@ -132,21 +133,21 @@ func (r *Reader) readAhead(v chainView, o *objectRef, position int64, s stream) 
 				return
 			}
 			next := &objectRef{key: v.keyOf(e), entry: e}
-			if !s.mark.covers(e.From, 0) && !r.load.readAhead(next, sectionsPart) {
+			if !s.mark.covers(e.From, 0) && !r.load.readAhead(next, sectionsPart, nil) {
 				return
 			}
-			left, ok = r.aheadIn(next, 0, left, s.mark)
+			left, ok = r.aheadIn(next, nil, 0, left, s.mark)
 		}
 	})
 }
 
 // aheadIn reads ahead in one object from chunk n on, and says how much of the
 // window lies behind its end; ok is false when there was no room.
-func (r *Reader) aheadIn(o *objectRef, n int32, window int64, m *mark) (left int64, ok bool) {
+func (r *Reader) aheadIn(o *objectRef, index *part, n int32, window int64, m *mark) (left int64, ok bool) {
 	chunk := r.load.o.ChunkBytes
 	for ; window > 0 && int64(n)*chunk < o.entry.LogSize; n++ {
 		if !m.covers(o.entry.From, n) {
-			if !r.load.readAhead(o, n) {
+			if !r.load.readAhead(o, n, index) {
 				return 0, false
 			}
 			m.raise(o.entry.From, n)

@@ -181,7 +181,7 @@ func (r *Reader) readOnce(ctx context.Context, v chainView, from, limit record.O
 	defer func() { c.close(s.end) }()
 	position := c.sections.seek(next)
 	c.demand(c.chunkAt(position))
-	r.readAhead(v, object, position, stream)
+	r.readAhead(v, c, position, stream)
 	if err := s.measure(ctx, c, position); err != nil {
 		return Data{}, err
 	}
