@@ -33,7 +33,7 @@ func (m *pageMap) count(c *calls, fd int, start, pages int64) (int64, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	var found int64
-	var states [windowBytes / 4096]byte
+	states := make([]byte, min(pages, windowBytes/page))
 	for pages > 0 {
 		n := min(pages, int64(len(states)))
 		if err := c.mincore(unsafe.Add(m.addr, start), n*page, states[:n]); err != nil {
