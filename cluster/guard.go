@@ -3,8 +3,11 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
+	"syscall"
 
 	"firn/record"
 )
@@ -24,4 +27,20 @@ func recoverCorruption(path string, err *error) {
 func faultsPanic() (restore func()) {
 	before := debug.SetPanicOnFault(true)
 	return func() { debug.SetPanicOnFault(before) }
+}
+
+// isSystemError says whether the operating system refused something, so that
+// the content of the file is not to blame.
+func isSystemError(err error) bool {
+	var errno syscall.Errno
+	return errors.As(err, &errno)
+}
+
+// abandon gives up a file that bbolt opened and, when it panicked, did not
+// close. The mapping that it made cannot be undone from here and keeps the
+// file open, so the lock is released by name. Errors mean that bbolt was
+// there first.
+func abandon(file *os.File) {
+	_ = syscall.Flock(int(file.Fd()), syscall.LOCK_UN)
+	_ = file.Close()
 }

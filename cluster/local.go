@@ -102,9 +102,12 @@ func OpenLocal(ctx context.Context, o LocalOptions) (*Local, error) {
 		return nil, fmt.Errorf("open metadata file %s: %w", o.Path, err)
 	}
 	l := &Local{o: o}
-	if err := l.open(); err != nil {
+	var file *os.File
+	if err := l.open(&file); err != nil {
 		if l.db != nil {
 			err = errors.Join(err, l.db.Close())
+		} else if file != nil {
+			abandon(file)
 		}
 		return nil, fmt.Errorf("open metadata file %s: %w", o.Path, err)
 	}
@@ -114,18 +117,25 @@ func OpenLocal(ctx context.Context, o LocalOptions) (*Local, error) {
 // open opens the file, sets it up when it is new, and loads it. bbolt maps
 // the file and trusts it, so a damaged one shows itself as a panic or a
 // fault inside the mapping: both become a corruption error here, while
-// nothing but this call depends on the file.
-func (l *Local) open() (err error) {
+// nothing but this call depends on the file. file is set to what bbolt opened.
+func (l *Local) open(file **os.File) (err error) {
 	defer faultsPanic()()
 	defer recoverCorruption(l.o.Path, &err)
-	db, err := bolt.Open(l.o.Path, 0o600, &bolt.Options{Timeout: l.o.LockWait})
+	db, err := bolt.Open(l.o.Path, 0o600, &bolt.Options{
+		Timeout: l.o.LockWait,
+		OpenFile: func(name string, flag int, perm os.FileMode) (*os.File, error) {
+			f, err := os.OpenFile(name, flag, perm)
+			*file = f
+			return f, err
+		},
+	})
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return ErrInUse
-	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum):
-		return &record.CorruptionError{Path: l.o.Path, Reason: err.Error()}
-	case err != nil:
+	case err != nil && isSystemError(err):
 		return err
+	case err != nil: // what bbolt itself says about the content
+		return &record.CorruptionError{Path: l.o.Path, Reason: err.Error()}
 	}
 	l.db = db
 	fresh := false
