@@ -102,11 +102,16 @@ func (c *fileCache) adopt(h *segmentHandle, f vfs.File) error {
 	return nil
 }
 
-// retain takes another reference to a file that the caller has in use.
-func (c *fileCache) retain(h *segmentHandle) {
+// share takes another reference to a file that somebody has in use, even if
+// the segment was dropped; nil when nobody has.
+func (c *fileCache) share(h *segmentHandle) vfs.File {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if h.refs == 0 {
+		return nil
+	}
 	h.refs++
+	return h.file
 }
 
 // release gives one reference back.

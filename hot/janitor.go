@@ -62,15 +62,27 @@ func (l *Log) tidy(now time.Time, checkpoint bool) {
 		return
 	}
 	l.store.sealer.request(l)
-	l.appendMu.Lock()
-	l.producers.Expire(now.UnixMilli(), l.options().ProducerExpiry)
-	l.appendMu.Unlock()
+	l.expireProducers(now)
 	l.sealMu.Lock()
 	err := l.purge()
 	l.sealMu.Unlock()
 	if err != nil {
 		l.logger.Warn("dropped segments are not deleted yet", "event", "segment_delete_failed", "error", err)
 	}
+}
+
+// expireGrace is how long after its opening a log forgets no producer. What was
+// loaded has only the batches' timestamps to tell how old it is, and a producer
+// of old timestamps may be in the middle of a retry.
+const expireGrace = 10 * time.Minute
+
+func (l *Log) expireProducers(now time.Time) {
+	if now.Sub(l.opened) < expireGrace {
+		return
+	}
+	l.appendMu.Lock()
+	defer l.appendMu.Unlock()
+	l.producers.Expire(now.UnixMilli(), l.options().ProducerExpiry)
 }
 
 // rollIfDue rolls unless an append was quicker.

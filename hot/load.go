@@ -177,7 +177,6 @@ func (l *Log) trusted(inv *inventory) bool {
 		active.next = active.base
 		return false
 	}
-	l.producers.Expire(l.store.now().UnixMilli(), l.options().ProducerExpiry)
 	l.maxPID.Store(l.producers.MaxProducerID())
 	return true
 }

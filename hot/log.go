@@ -9,6 +9,7 @@ import (
 	"sort"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"firn/record"
 )
@@ -45,6 +46,7 @@ type Log struct {
 	dir    string
 	logger *slog.Logger
 	hooks  Hooks // set when the log is open
+	opened time.Time
 
 	opts     atomic.Pointer[LogOptions]
 	segments atomic.Pointer[[]*Segment] // changed under mu
@@ -90,6 +92,7 @@ func newLog(s *Store, tp record.TopicPartition, id record.TopicID, dir string, o
 	l := &Log{
 		store: s, tp: tp, id: id, dir: dir,
 		logger:    s.logger.With("topic", tp.Topic, "partition", tp.Partition),
+		opened:    s.now(),
 		producers: record.NewProducers(),
 		progress:  make(chan struct{}),
 	}

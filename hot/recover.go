@@ -140,7 +140,7 @@ func (r *recovery) scan(ctx context.Context, s *Segment, f vfs.File, limit recor
 			return mem, valid, next, nil, nil
 		}
 		if err == nil {
-			err = r.check(c, h, at, offsetRange{s.base, limit})
+			err = r.check(c, h, at, next, offsetRange{s.base, limit})
 		}
 		if damage := (*record.CorruptionError)(nil); errors.As(err, &damage) {
 			return mem, valid, next, damage, nil
@@ -161,12 +161,17 @@ func (r *recovery) scan(ctx context.Context, s *Segment, f vfs.File, limit recor
 	}
 }
 
-// check applies the rules that go beyond the header itself.
-func (r *recovery) check(c *cursor, h record.Header, at int64, within offsetRange) error {
+// check applies the rules that go beyond the header itself to a batch that
+// should start at offset next. Below the recovery point compaction may have
+// left gaps; above it there are none, and a damaged base offset, which the CRC
+// does not cover, would look like one.
+func (r *recovery) check(c *cursor, h record.Header, at int64, next record.Offset, within offsetRange) error {
 	bad := func(format string, args ...any) error {
 		return &record.CorruptionError{Path: c.path, Position: at, Reason: fmt.Sprintf(format, args...)}
 	}
 	switch {
+	case h.BaseOffset != next && next >= r.point:
+		return bad("the batch starts at offset %d, the one before it ends at %d", h.BaseOffset, next)
 	case h.NextOffset() > within.to:
 		return bad("the batch ends at offset %d, the next segment begins at %d", h.NextOffset(), within.to)
 	case c.pos > maxSegmentBytes:
@@ -209,7 +214,6 @@ func (r *recovery) settle(list []*Segment) error {
 	if err := l.store.fs.SyncDir(l.dir); err != nil {
 		return err
 	}
-	l.producers.Expire(l.store.now().UnixMilli(), l.options().ProducerExpiry)
 	l.maxPID.Store(l.producers.MaxProducerID())
 	l.store.recoveryPoints.set(l.tp, active.base)
 	return nil

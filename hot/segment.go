@@ -131,6 +131,12 @@ func (s *Segment) Unpin() { s.release() }
 // cache. Bytes at or above Size are not there for it.
 func (s *Segment) ReadUncachedAt(p []byte, off int64) (int, error) {
 	f, err := s.acquire()
+	if errors.Is(err, record.ErrClosed) {
+		// Dropped, but pinned by the caller.
+		if f = s.log.store.files.share(&s.handle); f != nil {
+			err = nil
+		}
+	}
 	if err != nil {
 		return 0, err
 	}
