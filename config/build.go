@@ -54,9 +54,11 @@ func (l *loader) read(s *setting) value {
 	return value{text, source}
 }
 
-// fault notes a fault and masks the value of a secret.
+// fault notes a fault and masks a value that is secret, or a URL that has a
+// secret in it.
 func (l *loader) fault(name, shown, source, want string) {
-	if s := l.table.byName[name]; s != nil && s.sensitive && shown != "" {
+	s := l.table.byName[name]
+	if s != nil && s.sensitive && shown != "" || strings.Contains(shown, "://") && strings.Contains(shown, "@") {
 		shown = mask
 	}
 	l.faults = append(l.faults, Fault{Key: name, Value: shown, Source: source, Want: want})
@@ -66,11 +68,11 @@ func (l *loader) fault(name, shown, source, want string) {
 // it, and the name of the one that does.
 func (c *Config) resolve(name string) (string, value) {
 	v := c.values[name]
-	if v.set() {
+	if v.set() && v.text != "" {
 		return name, v
 	}
 	for _, weaker := range settings().byName[name].instead {
-		if w := c.values[weaker]; w.set() {
+		if w := c.values[weaker]; w.set() && w.text != "" {
 			return weaker, w
 		}
 	}

@@ -45,7 +45,7 @@ var kafkaNames = sync.OnceValue(func() map[string]bool {
 // Names of Kafka 3 and 4 that are not in the table, by area.
 const (
 	kafkaCluster = `
-		advertised.host.name advertised.port alter.config.policy.class.name
+		alter.config.policy.class.name
 		alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
 		auto.leader.rebalance.enable background.threads broker.heartbeat.interval.ms broker.id.generation.enable
 		broker.rack broker.session.timeout.ms client.quota.callback.class config.providers
@@ -58,7 +58,7 @@ const (
 		controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms
 		controller.quorum.retry.backoff.ms controller.quorum.voters controller.quota.window.num
 		controller.quota.window.size.seconds controller.socket.timeout.ms create.topic.policy.class.name
-		follower.fetch.last.tiered.offset.enable host.name initial.broker.registration.timeout.ms
+		follower.fetch.last.tiered.offset.enable initial.broker.registration.timeout.ms
 		inter.broker.listener.name inter.broker.protocol.version internal.metadata.delete.delay.millis
 		internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes
 		internal.metadata.max.fetch.size.in.bytes leader.imbalance.check.interval.seconds
@@ -66,7 +66,7 @@ const (
 		metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.min.bytes
 		metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes
 		metadata.max.retention.ms metric.reporters num.replica.alter.log.dirs.threads num.replica.fetchers
-		port process.roles quota.consumer.default quota.producer.default quota.window.num
+		process.roles quota.consumer.default quota.producer.default quota.window.num
 		quota.window.size.seconds quorum.voters replica.fetch.backoff.ms replica.fetch.max.bytes
 		replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms
 		replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms replica.selector.class
