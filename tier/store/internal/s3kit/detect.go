@@ -113,23 +113,16 @@ func (d *detection) conditional(ctx context.Context) error {
 	return err
 }
 
-// multipart drops one extra after the other until the store takes an upload.
-func (d *detection) multipart(ctx context.Context) error {
-	for {
-		err := d.upload(ctx)
-		switch {
-		case err == nil:
-			return nil
-		case !notSupported(err):
+// multipart takes the first set of extras with which the store takes an upload.
+func (d *detection) multipart(ctx context.Context) (err error) {
+	sums, conditions := d.m.partChecksums, d.m.conditionalLarge
+	for _, try := range []struct{ sums, conditions bool }{{sums, conditions}, {false, conditions}, {sums, false}, {false, false}} {
+		d.m.partChecksums, d.m.conditionalLarge = try.sums, try.conditions
+		if err = d.upload(ctx); !notSupported(err) {
 			return err
-		case d.m.partChecksums:
-			d.m.partChecksums = false
-		case d.m.conditionalLarge:
-			d.m.conditionalLarge = false
-		default:
-			return fmt.Errorf("the store has no uploads in parts, which Firn needs for segments: %w", err)
 		}
 	}
+	return fmt.Errorf("the store has no uploads in parts, which Firn needs for segments: %w", err)
 }
 
 func (d *detection) upload(ctx context.Context) error {
@@ -157,7 +150,7 @@ func (d *detection) upload(ctx context.Context) error {
 	}
 	info, err := d.s.driver.Head(ctx, key)
 	if err == nil && info.Size != int64(len(detectBody)) {
-		err = fmt.Errorf("an upload of %d bytes became an object of %d", len(detectBody), info.Size)
+		return fmt.Errorf("an upload of %d bytes became an object of %d", len(detectBody), info.Size)
 	}
 	return err
 }
