@@ -35,7 +35,7 @@ func (l *Log) dropBelowStart(ctx context.Context) error {
 		next = cur.withLogStart(logStart)
 	}
 	next = next.condemn(l.stamped())
-	if next.LogStart >= l.work.keepUntil {
+	if !l.keeps(&next, next.LogStart) {
 		var err error
 		if next, err = l.drop(ctx, next); err != nil {
 			return fmt.Errorf("drop below the log start %d: %w", logStart, err)
@@ -48,7 +48,7 @@ func (l *Log) dropBelowStart(ctx context.Context) error {
 }
 
 // drop gives up entries below the log start as long as there is room for
-// tombstones, and notes where the oldest one left ends.
+// tombstones, and notes the oldest one left.
 func (l *Log) drop(ctx context.Context, m Manifest) (Manifest, error) {
 	for m.droppable() {
 		var page []Entry
@@ -68,14 +68,14 @@ func (l *Log) drop(ctx context.Context, m Manifest) (Manifest, error) {
 			break
 		}
 	}
-	l.work.keepUntil = m.Start + 1
-	if !m.empty() && m.Start < m.LogStart {
-		oldest, err := l.entry(ctx, &m, m.Start)
-		if err != nil {
-			return m, err
-		}
-		l.work.keepUntil = oldest.To
+	if m.empty() || m.LogStart <= m.Start {
+		return m, nil
 	}
+	oldest, err := l.entry(ctx, &m, m.Start)
+	if err != nil {
+		return m, err
+	}
+	l.oldest.Store(&offsetRange{oldest.From, oldest.To})
 	return m, nil
 }
 

@@ -94,8 +94,9 @@ type Log struct {
 	prefix   string // of the partition's keys
 	writer   WriterID
 	task     *task
-	manifest atomic.Pointer[Manifest] // newest durable one; never nil
-	logStart atomic.Int64             // highest that SetLogStart was told
+	manifest atomic.Pointer[Manifest]    // newest durable one; never nil
+	logStart atomic.Int64                // highest that SetLogStart was told
+	oldest   atomic.Pointer[offsetRange] // of the oldest alive entry, as far as known
 	work     work
 
 	mu           sync.Mutex
@@ -106,6 +107,9 @@ type Log struct {
 	lastError    error
 	copyDisabled bool
 }
+
+// offsetRange is a range of offsets, to exclusive.
+type offsetRange struct{ from, to record.Offset }
 
 // work is what only the steps of a Log use.
 type work struct {
@@ -121,9 +125,6 @@ type work struct {
 	attempt *Entry
 	// orphans are objects that no head will name; the next head buries them.
 	orphans []Tombstone
-	// keepUntil is where the oldest alive entry ends: while the log start is
-	// below, there is nothing to drop.
-	keepUntil record.Offset
 	// slowest is how long a head took to become durable at most: tombstones
 	// are younger than they look by that.
 	slowest time.Duration
@@ -238,12 +239,42 @@ func (l *Log) State() State {
 	l.mu.Unlock()
 	s.LogStart, s.End = m.LogStart, m.End
 	s.Start = min(max(m.Start, m.LogStart), m.End)
-	s.Bytes, s.Segments, s.Tombstones = m.Bytes, m.Segments, len(m.Tombstones)
+	alive := l.alive(m, l.currentLogStart())
+	s.Bytes, s.Segments, s.Tombstones = alive.bytes, alive.segments, len(m.Tombstones)
 	for _, seg := range l.o.Local.Sealed(m.End) {
 		s.LagSegments++
 		s.LagBytes += seg.Size()
 	}
 	return s
+}
+
+// alive counts the segments that are not wholly below a log start. Only the
+// oldest page's share cannot be told without loading it, when the log start
+// moved into it and the archiver did not follow yet; it is left out then.
+func (l *Log) alive(m *Manifest, logStart record.Offset) totals {
+	if logStart <= m.Start || l.keeps(m, logStart) {
+		return totals{m.Segments, m.Bytes}
+	}
+	var t totals
+	for _, p := range m.Pages {
+		if p.From >= logStart {
+			t.segments += int64(p.Segments)
+			t.bytes += p.Bytes
+		}
+	}
+	for _, e := range m.Recent {
+		if e.To > logStart {
+			t.add(e)
+		}
+	}
+	return t
+}
+
+// keeps says whether the oldest alive entry of m is known to end above a log
+// start, so that there is nothing to drop.
+func (l *Log) keeps(m *Manifest, logStart record.Offset) bool {
+	oldest := l.oldest.Load()
+	return oldest != nil && oldest.from == m.Start && logStart < oldest.to
 }
 
 // TopicPartition names the partition.

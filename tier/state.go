@@ -89,7 +89,10 @@ type State struct {
 	// Start and End bound what the chain covers, End exclusive; they are equal
 	// when it covers nothing. Start is not below LogStart.
 	Start, End record.Offset
-	// Bytes is the log size of the chain's segments, Segments their number.
+	// Bytes is the log size of the chain's segments that are not wholly below
+	// the log start, also one that is on its way into the manifest, and
+	// Segments is their number. They may be too low for a moment after the log
+	// start moved, never too high: retention may count on them.
 	Bytes    int64
 	Segments int64
 	// Tombstones is the number of objects that wait to be deleted.

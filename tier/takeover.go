@@ -46,7 +46,6 @@ func (l *Log) takeOver(ctx context.Context) error {
 		return fmt.Errorf("take over: %w", err)
 	}
 	l.manifest.Store(m)
-	l.work.keepUntil = 0
 	// A local copy that was higher than the bucket must be the bucket's before
 	// anything is judged by it.
 	if newest, ok := c.newest(); m.Seq > 0 && (!ok || newest.headRef != m.ref()) {
