@@ -23,7 +23,19 @@ func (l *Log) DropBefore(ctx context.Context, o record.Offset) (dropped int, err
 	if l.closed.Load() {
 		return 0, fmt.Errorf("drop segments of %s: %w", l.tp, record.ErrClosed)
 	}
-	if err := l.purge(); err != nil {
+	if list := l.list(); len(l.doomed) == 0 && list[0].NextOffset() > o {
+		return 0, nil
+	}
+	if err := l.store.beginWriting(); err != nil {
+		return 0, fmt.Errorf("drop segments of %s: %w: %w", l.tp, record.ErrStorage, err)
+	}
+	err = l.purge()
+	if err == nil {
+		// The batches of a segment that was never completed are the only ones
+		// to know their epochs.
+		err = l.writeEpochs()
+	}
+	if err != nil {
 		return 0, fmt.Errorf("drop segments of %s: %w: %w", l.tp, record.ErrStorage, err)
 	}
 	for {

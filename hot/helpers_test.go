@@ -192,3 +192,6 @@ func drain(t testing.TB, size int64, readAt func([]byte, int64) (int, error)) []
 	}
 	return b
 }
+
+// batchOf is one batch of n records.
+func batchOf(n int) []byte { return recordtest.Batch(0, recordtest.Count(n)) }

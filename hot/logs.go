@@ -39,18 +39,43 @@ func (s *Store) CreateLog(ctx context.Context, tp record.TopicPartition, id reco
 		return nil, fmt.Errorf("create log %s: no topic id", tp)
 	}
 	return s.addLog(ctx, "create", tp, id, o, func(l *Log) error {
-		if found, err := s.readTopicID(l.dir); err != nil {
+		inv, err := s.unfinished(l)
+		if err != nil {
 			return err
-		} else if !found.IsZero() {
-			return fmt.Errorf("%s is the directory of topic id %s: %w", l.dir, found, fs.ErrExist)
 		}
-		return s.createDir(ctx, l)
+		return s.createDir(l, inv)
 	})
+}
+
+// unfinished lists what an earlier CreateLog of the same topic has left. The
+// error wraps fs.ErrExist when there is more than that: another topic's
+// directory, or one with a history.
+func (s *Store) unfinished(l *Log) (*inventory, error) {
+	id, err := s.readTopicID(l.dir)
+	if err != nil {
+		return nil, err
+	}
+	if !id.IsZero() && id != l.id {
+		return nil, fmt.Errorf("%s is the directory of topic id %s: %w", l.dir, id, fs.ErrExist)
+	}
+	inv, err := l.takeInventory()
+	if errors.Is(err, fs.ErrNotExist) {
+		return &inventory{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, base := range inv.bases {
+		if base != 0 || inv.segments[base].Size() > 0 {
+			return nil, fmt.Errorf("%s has a log that goes to offset %d or beyond: %w", l.dir, base, fs.ErrExist)
+		}
+	}
+	return inv, nil
 }
 
 // createDir makes the partition directory. partition.metadata comes last: a
 // directory without it is unfinished.
-func (s *Store) createDir(ctx context.Context, l *Log) error {
+func (s *Store) createDir(l *Log, inv *inventory) error {
 	if err := s.beginWriting(); err != nil {
 		return err
 	}
@@ -65,19 +90,6 @@ func (s *Store) createDir(ctx context.Context, l *Log) error {
 	if err := s.fs.SyncDir(s.dir); err != nil {
 		return err
 	}
-	inv, err := l.takeInventory()
-	if err != nil {
-		return err
-	}
-	for _, base := range inv.bases {
-		if n := inv.segments[base].Size(); n > 0 {
-			return fmt.Errorf("%s has %d bytes in segment %d and no topic id: %w", l.dir, n, base, fs.ErrExist)
-		}
-		if base != 0 {
-			inv.leftovers = append(inv.leftovers, base.FileName()+logSuffix)
-		}
-	}
-	inv.bases = nil
 	if err := l.begin(inv); err != nil {
 		return err
 	}

@@ -186,7 +186,8 @@ func (s *Segment) ProducerSnapshot() ([]byte, error) {
 func (s *Segment) Epochs() record.Epochs { return s.log.Epochs().TruncateFrom(s.NextOffset()) }
 
 // AbortedTxns are the aborted transactions that overlap the segment. There are
-// none: Append refuses transactional batches.
+// none: Append refuses transactional batches, and those that Kafka has left in a
+// directory are not told apart.
 func (s *Segment) AbortedTxns() []record.AbortedTxn { return nil }
 
 // segmentView is what a reader needs to know of a segment at one moment.
