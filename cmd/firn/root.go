@@ -24,7 +24,12 @@ type app struct {
 func (a *app) main(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	return a.exit(root.ExecuteContext(ctx))
+}
+
+// exit prints an error, a line for each thing at fault, and returns the exit
+// code that it stands for.
+func (a *app) exit(err error) int {
 	if err == nil {
 		return exitOK
 	}

@@ -26,10 +26,14 @@ func newStatusCommand(a *app) *cobra.Command {
 			if err := f.print(a.stdout, s, func(t *tabwriter.Writer) { statusTable(t, s) }); err != nil {
 				return err
 			}
-			if len(s.Attention) > 0 {
-				return exitf(exitFaulty, "%d partitions need attention", len(s.Attention))
+			switch n := len(s.Attention); n {
+			case 0:
+				return nil
+			case 1:
+				return exitf(exitFaulty, "1 partition needs attention")
+			default:
+				return exitf(exitFaulty, "%d partitions need attention", n)
 			}
-			return nil
 		}),
 	}
 	f = addFormat(cmd)

@@ -137,7 +137,11 @@ func newTopicCreate(a *app) *cobra.Command {
 				return err
 			}
 			return f.print(a.stdout, line, func(t *tabwriter.Writer) {
-				fmt.Fprintf(t, "topic %s created with %s\n", line.Name, plural(int64(line.Partitions), "partition"))
+				with := ""
+				if line.Partitions > 0 { // old brokers do not say
+					with = " with " + plural(int64(line.Partitions), "partition")
+				}
+				fmt.Fprintf(t, "topic %s created%s\n", line.Name, with)
 			})
 		}),
 	}
