@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package broker
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"firn/fetch"
+	"firn/partition"
+	"firn/record"
+	"firn/wire"
+)
+
+// Fetch (key 1), versions 4 to 18.
+//
+// Reads are routed by package fetch; the connection reads no further request
+// while a fetch is parked, as in Kafka. There are no fetch sessions yet: every
+// answer says session 0, after which clients go on with full requests
+// (version 7, KIP-227). Version 12 may tell the last epoch fetched and is
+// answered with the diverging epoch, if any (KIP-595); from 13 topics are
+// named by id (KIP-516). What 11 (rack), 15 (replica state), 17 (directory id)
+// and 18 (high watermark) add concerns replicas, of which there is one.
+
+func (b *Broker) handleFetch(ctx context.Context, r *wire.Request) (wire.Answer, error) {
+	req := r.Message.(*kmsg.FetchRequest)
+	if req.SessionID != 0 {
+		return b.answerFetch(r, &wire.FetchResponse{ErrorCode: codeNoFetchSession}, nil)
+	}
+	resp := &wire.FetchResponse{Topics: make([]wire.FetchTopic, len(req.Topics))}
+	reads := &fetch.Request{
+		MinBytes:      int(req.MinBytes),
+		MaxBytes:      min(max(int(req.MaxBytes), 0), b.options.MaxFetchBytes),
+		MaxWait:       time.Duration(req.MaxWaitMillis) * time.Millisecond,
+		ReadCommitted: req.IsolationLevel == readCommitted,
+	}
+	for i := range req.Topics {
+		b.resolveFetch(req, i, &resp.Topics[i], reads)
+	}
+	result, err := b.consumers.of(ctx, r.Conn.ID, b.options.Fetcher).Fetch(ctx, reads)
+	if err != nil {
+		return nil, err
+	}
+	fillFetch(resp, reads, result)
+	return b.answerFetch(r, resp, result)
+}
+
+const readCommitted = 1
+
+// resolveFetch finds the partitions of one topic of the request. What is
+// wrong with one is answered at once, together with what the others have.
+func (b *Broker) resolveFetch(req *kmsg.FetchRequest, i int, out *wire.FetchTopic, reads *fetch.Request) {
+	t := &req.Topics[i]
+	out.Topic, out.TopicID = t.Topic, record.TopicID(t.TopicID)
+	find := func(number int32) (*partition.Partition, error) { return b.partition(t.Topic, number) }
+	if req.Version >= 13 {
+		find = func(number int32) (*partition.Partition, error) { return b.partitionByID(out.TopicID, number) }
+	}
+	for _, want := range t.Partitions {
+		got := wire.NewFetchPartition(want.Partition)
+		read := fetch.PartitionRequest{Offset: record.Offset(want.FetchOffset), MaxBytes: max(int(want.PartitionMaxBytes), 0)}
+		p, err := find(want.Partition)
+		if err == nil {
+			err = checkEpoch(p, record.Epoch(want.CurrentLeaderEpoch))
+		}
+		if err == nil {
+			got.DivergingEpoch = diverging(p, record.Epoch(want.LastFetchedEpoch), read.Offset)
+		}
+		switch {
+		case err != nil:
+			got.ErrorCode = errorCode(err)
+			reads.MinBytes = 0
+		case got.DivergingEpoch != nil:
+			reads.MinBytes = 0
+		default:
+			read.Partition = p
+		}
+		out.Partitions = append(out.Partitions, got)
+		reads.Partitions = append(reads.Partitions, read)
+	}
+}
+
+// diverging tells a fetcher whose last epoch does not reach its offset in our
+// log where the two logs part; nil when they do not, or when it did not say.
+func diverging(p *partition.Partition, last record.Epoch, offset record.Offset) *wire.FetchDiverging {
+	if last < 0 {
+		return nil
+	}
+	epoch, end := p.EpochEnd(last)
+	if epoch == last && end >= offset {
+		return nil
+	}
+	return &wire.FetchDiverging{Epoch: epoch, EndOffset: end}
+}
+
+// fillFetch copies the result into the response, partition by partition.
+func fillFetch(resp *wire.FetchResponse, reads *fetch.Request, result *fetch.Result) {
+	i := 0
+	for t := range resp.Topics {
+		for p := range resp.Topics[t].Partitions {
+			out, got := &resp.Topics[t].Partitions[p], &result.Partitions[i]
+			asked := reads.Partitions[i].Partition != nil
+			i++
+			if !asked {
+				continue
+			}
+			out.ErrorCode = errorCode(got.Err)
+			out.HighWatermark, out.LastStableOffset, out.LogStartOffset = got.HighWatermark, got.LastStableOffset, got.LogStartOffset
+			if reads.ReadCommitted {
+				out.AbortedTransactions = []wire.FetchAborted{}
+			}
+			switch {
+			case got.Region != nil:
+				out.Records = []wire.Part{{Region: got.Region}}
+			case len(got.Bytes) > 0:
+				out.Records = []wire.Part{{Bytes: got.Bytes}}
+			}
+		}
+	}
+}
+
+// answerFetch encodes the response now, so that the writer has only to send.
+func (b *Broker) answerFetch(r *wire.Request, resp *wire.FetchResponse, result *fetch.Result) (wire.Answer, error) {
+	release := func(bool) {
+		if result != nil {
+			result.Release()
+		}
+	}
+	parts, err := wire.EncodeFetch(r.Version, r.CorrelationID, resp)
+	if err != nil {
+		release(false)
+		return nil, err
+	}
+	bulk := result != nil && result.Bulk
+	return func(context.Context) (*wire.Response, error) {
+		return &wire.Response{Parts: parts, Bulk: bulk, Done: release}, nil
+	}, nil
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"firn/cluster"
+	"firn/hot"
+	"firn/partition"
+	"firn/record"
+	"firn/tier"
+)
+
+// openTopics opens the partitions of all topics, finishes deletions that a
+// stop interrupted, and reports directories that belong to nobody.
+func (b *Broker) openTopics(ctx context.Context) error {
+	m := b.cluster.Metadata()
+	found := make(map[record.TopicID]map[int32]bool)
+	for _, f := range b.options.Logs.Found() {
+		t, live := m.TopicByID(f.TopicID)
+		switch _, deleting := m.DeletingTopic(f.TopicID); {
+		case deleting:
+			if err := b.dropFound(ctx, f); err != nil {
+				return err
+			}
+		case live && t.Name == f.TopicPartition.Topic && f.TopicPartition.Partition < t.Partitions:
+			if found[f.TopicID] == nil {
+				found[f.TopicID] = make(map[int32]bool)
+			}
+			found[f.TopicID][f.TopicPartition.Partition] = true
+		default:
+			b.logger.Warn("a directory belongs to no topic and is left alone",
+				"event", "stray_directory", "dir", f.Dir, "topic_id", f.TopicID.String())
+		}
+	}
+	for _, t := range m.Deleting() {
+		if _, err := b.cluster.ReleaseName(ctx, t.ID); err != nil {
+			return fmt.Errorf("finish the deletion of topic %q: %w", t.Name, err)
+		}
+	}
+	limit := make(chan struct{}, b.options.OpenThreads)
+	var opening errgroup.Group
+	for _, t := range m.Topics() {
+		config, err := cluster.ParseTopicConfig(t.Name, t.Config, b.options.TopicDefaults)
+		if err != nil {
+			b.logger.Warn("a stored topic config is not allowed any more and is ignored",
+				"event", "topic_config_ignored", "topic", t.Name, "error", err)
+		}
+		opening.Go(func() error {
+			one, err := b.openPartitions(ctx, t, config, found[t.ID], limit)
+			if err == nil {
+				b.topics.add(one)
+			}
+			return err
+		})
+	}
+	if err := opening.Wait(); err != nil {
+		return err
+	}
+	return b.raiseProducerIDs(ctx)
+}
+
+// dropFound moves the directory of a topic that is being deleted aside.
+func (b *Broker) dropFound(ctx context.Context, f hot.FoundLog) error {
+	log, err := b.options.Logs.OpenLog(ctx, f.TopicPartition, f.TopicID, hot.LogOptions{})
+	if err == nil {
+		err = b.options.Logs.DeleteLog(ctx, log)
+	}
+	if err != nil {
+		return fmt.Errorf("finish the deletion of %s: %w", f.Dir, err)
+	}
+	return nil
+}
+
+// openPartitions opens those partitions of a topic that are among found and
+// creates the others. After an error none is open.
+func (b *Broker) openPartitions(ctx context.Context, t cluster.Topic, config cluster.TopicConfig, found map[int32]bool, limit chan struct{}) (*topic, error) {
+	one := &topic{Topic: t, config: config, partitions: make([]*partition.Partition, t.Partitions)}
+	errs := make([]error, t.Partitions)
+	var opening sync.WaitGroup
+	for i := range t.Partitions {
+		limit <- struct{}{}
+		opening.Go(func() {
+			defer func() { <-limit }()
+			o := b.partitionOptions(t, config, i)
+			o.Create = !found[i]
+			one.partitions[i], errs[i] = partition.Open(ctx, o)
+		})
+	}
+	opening.Wait()
+	if err := errors.Join(errs...); err != nil {
+		for _, p := range one.partitions {
+			if p != nil {
+				err = errors.Join(err, p.Close(ctx))
+			}
+		}
+		return nil, fmt.Errorf("open topic %q: %w", t.Name, err)
+	}
+	return one, nil
+}
+
+func (b *Broker) partitionOptions(t cluster.Topic, config cluster.TopicConfig, number int32) partition.Options {
+	o := partition.Options{
+		TopicPartition: record.TopicPartition{Topic: t.Name, Partition: number},
+		TopicID:        t.ID,
+		Store:          b.options.Logs,
+		Log: hot.LogOptions{
+			SegmentBytes:    config.SegmentBytes,
+			SegmentAge:      config.SegmentAge,
+			SegmentJitter:   config.SegmentJitter,
+			IndexInterval:   config.IndexInterval,
+			IndexBytes:      config.IndexBytes,
+			MaxMessageBytes: config.MaxMessageBytes,
+			LogAppendTime:   config.LogAppendTime,
+			TimestampBefore: config.TimestampBefore,
+			TimestampAfter:  config.TimestampAfter,
+			ProducerExpiry:  b.options.ProducerExpiry,
+		},
+		Epoch: b.epoch,
+		Retention: partition.Retention{
+			Age: config.Retention, Bytes: config.RetentionBytes,
+			LocalAge: config.LocalRetention, LocalBytes: config.LocalRetentionBytes,
+		},
+		Logger: b.logger,
+		Now:    b.options.Now,
+	}
+	if config.RemoteStorage && b.options.Tier != nil {
+		o.Tier = b.options.Tier
+		o.CopyDisabled = config.RemoteCopyDisable
+		o.RaiseEpoch = b.cluster.RaiseBrokerEpoch
+		o.Log.RollAfter = b.options.RollAfter
+	}
+	return o
+}
+
+// raiseProducerIDs makes sure that no id in a log is given out again, whatever
+// became of the metadata file.
+func (b *Broker) raiseProducerIDs(ctx context.Context) error {
+	seen := int64(record.NoProducerID)
+	for _, t := range b.topics.all() {
+		for _, p := range t.partitions {
+			seen = max(seen, p.Log().MaxProducerID())
+		}
+	}
+	if seen == record.NoProducerID {
+		return nil
+	}
+	if err := b.cluster.RaiseProducerIDs(ctx, seen); err != nil {
+		return fmt.Errorf("raise the producer ids above %d: %w", seen, err)
+	}
+	return nil
+}
+
+// createTopic creates a topic and opens its partitions. The error is one that
+// errorCode knows.
+func (b *Broker) createTopic(ctx context.Context, c cluster.CreateTopic) (*topic, error) {
+	config, err := cluster.ParseTopicConfig(c.Name, c.Config, b.options.TopicDefaults)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errInvalidConfig, err)
+	}
+	b.changeMu.Lock()
+	defer b.changeMu.Unlock()
+	t, err := b.cluster.CreateTopic(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	one, err := b.openPartitions(ctx, t, config, nil, make(chan struct{}, b.options.OpenThreads))
+	if err != nil {
+		// The disk refused: take the topic back, so that the client may try
+		// again under the same name.
+		return nil, errors.Join(fmt.Errorf("%w: %w", record.ErrStorage, err), b.withdraw(ctx, t.ID))
+	}
+	b.topics.add(one)
+	b.saveTopic(ctx, one, false)
+	b.logger.Info("topic created", "event", "topic_created", "topic", t.Name, "topic_id", t.ID.String(), "partitions", t.Partitions)
+	return one, nil
+}
+
+// withdraw deletes a topic whose partitions could not be created.
+func (b *Broker) withdraw(ctx context.Context, id record.TopicID) error {
+	if _, err := b.cluster.MarkDeleting(ctx, id); err != nil {
+		return fmt.Errorf("withdraw topic %s: %w", id, err)
+	}
+	for _, f := range b.options.Logs.Found() {
+		if f.TopicID == id {
+			if err := b.dropFound(ctx, f); err != nil {
+				return err
+			}
+		}
+	}
+	if _, err := b.cluster.ReleaseName(ctx, id); err != nil {
+		return fmt.Errorf("withdraw topic %s: %w", id, err)
+	}
+	b.kickSweep()
+	return nil
+}
+
+// deleteTopic takes a topic from the clients, moves its logs aside and frees
+// its name. Its objects go in the background.
+func (b *Broker) deleteTopic(ctx context.Context, id record.TopicID) error {
+	b.changeMu.Lock()
+	defer b.changeMu.Unlock()
+	t, err := b.cluster.MarkDeleting(ctx, id)
+	if err != nil {
+		return err
+	}
+	if one := b.topics.remove(id); one != nil {
+		b.saveTopic(ctx, one, true)
+		var errs []error
+		for _, p := range one.partitions {
+			errs = append(errs, p.Delete(ctx))
+		}
+		if err := errors.Join(errs...); err != nil {
+			// The name stays taken until the next start moves what is left.
+			return fmt.Errorf("%w: delete topic %q: %w", record.ErrStorage, t.Name, err)
+		}
+	}
+	if _, err := b.cluster.ReleaseName(ctx, id); err != nil {
+		return err
+	}
+	b.logger.Info("topic deleted", "event", "topic_deleted", "topic", t.Name, "topic_id", id.String())
+	b.kickSweep()
+	return nil
+}
+
+// saveTopic writes a topic's state into the bucket. A store that does not
+// answer in time does not hold up the topic: the sweep writes it later.
+func (b *Broker) saveTopic(ctx context.Context, t *topic, deleting bool) {
+	if !t.config.RemoteStorage || b.options.Tier == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.options.StoreTimeout)
+	defer cancel()
+	err := b.options.Tier.PutTopic(ctx, tier.TopicState{
+		Name: t.Name, ID: t.ID, Partitions: t.Partitions, Config: t.Config, Deleting: deleting,
+	})
+	if err != nil {
+		b.logger.Warn("the topic's state did not reach the bucket yet", "event", "topic_state_late", "topic", t.Name, "error", err)
+		return
+	}
+	t.saved.Store(true)
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"context"
+	"fmt"
+
+	"firn/hot"
+	"firn/record"
+	"firn/tier"
+)
+
+// Acks says when an append counts as done.
+type Acks int16
+
+// The values of Kafka's acks setting.
+const (
+	AcksNone   Acks = 0
+	AcksLeader Acks = 1
+	AcksAll    Acks = -1
+)
+
+// Ticket is an append that was made and may still have to become durable.
+type Ticket struct {
+	hot.Appended
+	// LogStartOffset is the partition's log start at the time of the append.
+	LogStartOffset record.Offset
+
+	partition *Partition
+	acks      Acks
+}
+
+// Append appends one client's batches and writes offsets and epoch into them
+// in place. It returns when they are in the page cache; Ticket.Wait tells when
+// they are as safe as acks asks. The error wraps one of record's kinds, and
+// then nothing was appended.
+//
+// Appends of one caller keep their order.
+func (p *Partition) Append(batches []byte, acks Acks) (Ticket, error) {
+	if p.cold != nil {
+		if phase, reason := p.cold.Phase(); phase == tier.ReadOnly {
+			return Ticket{}, fmt.Errorf("append to %s: %w: %s", p.tp, record.ErrReadOnly, reason)
+		}
+	}
+	p.appendMu.Lock()
+	done, err := p.log.Append(batches, p.LeaderEpoch())
+	rose := false
+	if err == nil && !done.Duplicate {
+		p.mu.Lock()
+		rose = p.mu.watermark.append(offsetRange{done.FirstOffset, done.NextOffset}, acks == AcksAll)
+		p.mu.Unlock()
+	}
+	p.appendMu.Unlock()
+	if err != nil {
+		return Ticket{}, fmt.Errorf("append to %s: %w", p.tp, err)
+	}
+	if rose {
+		p.watchers.notify()
+	}
+	if acks == AcksAll {
+		p.log.RequestSync()
+	}
+	return Ticket{Appended: done, LogStartOffset: p.LogStartOffset(), partition: p, acks: acks}, nil
+}
+
+// Wait returns when the append is as durable as its acks asks: at once for
+// AcksNone and AcksLeader, after the sync for AcksAll, a duplicate's original
+// included. After an error the records may or may not be there.
+func (t Ticket) Wait(ctx context.Context) error {
+	if t.acks != AcksAll {
+		return nil
+	}
+	p := t.partition
+	if err := p.log.WaitDurable(ctx, t.NextOffset); err != nil {
+		return fmt.Errorf("wait for the sync of %s up to %d: %w", p.tp, t.NextOffset, err)
+	}
+	// The hook that says the same may come after this: whoever was told that
+	// the record is safe must find it.
+	p.raise(p.log.DurableOffset())
+	return nil
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"context"
+	"fmt"
+
+	"firn/record"
+	"firn/tier"
+)
+
+// localLog is the partition as its cold tier sees it: tier.Local.
+type localLog Partition
+
+// Sealed returns the segments that may go up, from the given offset: none of a
+// log that may hold what is not on the disk.
+func (l *localLog) Sealed(from record.Offset) []tier.Sealed {
+	if l.log.Poisoned() != nil {
+		return nil
+	}
+	segments := l.log.Sealed(from)
+	sealed := make([]tier.Sealed, len(segments))
+	for i, s := range segments {
+		sealed[i] = s
+	}
+	return sealed
+}
+
+func (l *localLog) StartOffset() record.Offset    { return l.log.StartOffset() }
+func (l *localLog) EndOffset() record.Offset      { return l.log.EndOffset() }
+func (l *localLog) LogStartOffset() record.Offset { return l.log.LogStartOffset() }
+func (l *localLog) StableOffset() record.Offset   { return (*Partition)(l).LastStableOffset() }
+func (l *localLog) Epochs() record.Epochs         { return l.log.Epochs() }
+
+// ResetTo drops the local log and begins it anew where the chain ends, unless
+// something was appended since the two were compared.
+func (l *localLog) ResetTo(ctx context.Context, r tier.Reset) error {
+	l.appendMu.Lock()
+	defer l.appendMu.Unlock()
+	if end := l.log.EndOffset(); end != r.IfEnd {
+		return fmt.Errorf("begin the local log anew at %d: it ends at %d, not at %d", r.Start, end, r.IfEnd)
+	}
+	if err := l.log.ResetTo(ctx, r.Start, r.Epochs, r.Snapshot); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.mu.watermark = newWatermark(l.log.EndOffset())
+	l.mu.Unlock()
+	l.logger.Warn("the local log ended below the bucket's and was begun anew at its end",
+		"event", "local_log_reset", "from", int64(r.IfEnd), "offset", int64(r.Start))
+	l.watchers.notify()
+	return nil
+}
+
+// RaiseEpoch moves the partition to an epoch of this broker above the given
+// one.
+func (l *localLog) RaiseEpoch(ctx context.Context, above record.Epoch) (record.Epoch, error) {
+	epoch, err := l.raiseEpoch(ctx, above)
+	if err != nil {
+		return record.NoEpoch, err
+	}
+	l.epoch.Store(int32(epoch))
+	return epoch, nil
+}

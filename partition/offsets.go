@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"context"
+	"fmt"
+
+	"firn/hot"
+	"firn/record"
+)
+
+// TimestampOffset is an offset with the timestamp and the leader epoch of its
+// record.
+type TimestampOffset struct {
+	Timestamp int64 // ms since the Unix epoch, -1 for none
+	Offset    record.Offset
+	Epoch     record.Epoch
+}
+
+// notFound is Kafka's answer to a time after the last record.
+var notFound = TimestampOffset{Timestamp: -1, Offset: record.NoOffset, Epoch: record.NoEpoch}
+
+// FindFunc finds the first record of a batch whose timestamp is at least ts,
+// in ms since the Unix epoch; ok is false when there is none. It decompresses,
+// which the packages below do not.
+type FindFunc = func(batch record.Batch, ts int64) (offset record.Offset, timestamp int64, ok bool)
+
+// EpochEnd finds the newest leader epoch at or below the given one and the
+// offset at which its records end; record.NoEpoch and record.NoOffset when
+// none is known.
+func (p *Partition) EpochEnd(epoch record.Epoch) (record.Epoch, record.Offset) {
+	epochs := p.log.Epochs()
+	if epoch == p.LeaderEpoch() {
+		// This start's epoch has an entry only from its first append on.
+		return epoch, p.log.EndOffset()
+	}
+	return epochs.EndOffset(epoch, p.log.EndOffset())
+}
+
+// At is the answer for an offset that was asked for by its place and not by a
+// time.
+func (p *Partition) At(o record.Offset) TimestampOffset {
+	epoch := p.log.Epochs().For(o)
+	if epoch == record.NoEpoch || o >= p.log.EndOffset() {
+		epoch = p.LeaderEpoch()
+	}
+	return TimestampOffset{Timestamp: -1, Offset: o, Epoch: epoch}
+}
+
+// Earliest is the first offset of either tier. The error wraps
+// record.ErrStorage while it is not known which that is.
+func (p *Partition) Earliest() (TimestampOffset, error) {
+	if p.cold != nil && p.log.StartOffset() > p.LogStartOffset() && !p.cold.Loaded() {
+		return notFound, p.outside(p.LogStartOffset(), "locally starts at", p.log.StartOffset())
+	}
+	return p.At(p.LogStartOffset()), nil
+}
+
+// LatestTiered is the last offset in the cold tier, record.NoOffset when it
+// has none.
+func (p *Partition) LatestTiered() TimestampOffset {
+	if p.cold == nil || p.cold.End() <= p.LogStartOffset() {
+		return notFound
+	}
+	return p.At(p.cold.End() - 1)
+}
+
+// EarliestPendingUpload is the first offset that the cold tier does not have,
+// record.NoOffset without a tier.
+func (p *Partition) EarliestPendingUpload() TimestampOffset {
+	if p.cold == nil {
+		return notFound
+	}
+	return p.At(max(p.cold.End(), p.LogStartOffset()))
+}
+
+// OffsetForTimestamp finds the first visible record, in either tier, whose
+// timestamp is at least ts, in ms since the Unix epoch. find may be nil. When
+// there is none, timestamp, offset and epoch are -1.
+func (p *Partition) OffsetForTimestamp(ctx context.Context, ts int64, find FindFunc) (TimestampOffset, error) {
+	if err := p.settled(); err != nil {
+		return notFound, err
+	}
+	// Records below the local start are looked for in the tier, the others
+	// locally, whatever the tier has of them too: both ends meet there.
+	localStart := p.log.StartOffset()
+	if p.cold != nil && localStart > p.LogStartOffset() {
+		got, ok, err := p.cold.OffsetForTimestamp(ctx, ts, localStart, find)
+		if err != nil {
+			return notFound, fmt.Errorf("look up time %d in %s: %w", ts, p.tp, err)
+		}
+		if ok && got.Offset >= p.LogStartOffset() {
+			return p.withEpoch(got.Timestamp, got.Offset), nil
+		}
+	}
+	got, ok, err := p.log.OffsetForTimestamp(ts, p.HighWatermark(), local(find))
+	if err != nil {
+		return notFound, fmt.Errorf("look up time %d in %s: %w", ts, p.tp, err)
+	}
+	if !ok {
+		return notFound, nil
+	}
+	return p.withEpoch(got.Timestamp, got.Offset), nil
+}
+
+// MaxTimestamp finds the first visible record with the largest timestamp of
+// both tiers. find may be nil.
+func (p *Partition) MaxTimestamp(ctx context.Context, find FindFunc) (TimestampOffset, error) {
+	if err := p.settled(); err != nil {
+		return notFound, err
+	}
+	here, okHere, err := p.log.MaxTimestamp(p.HighWatermark(), local(find))
+	if err != nil {
+		return notFound, fmt.Errorf("look up the largest time in %s: %w", p.tp, err)
+	}
+	if p.cold != nil && p.log.StartOffset() > p.LogStartOffset() {
+		cold, ok, err := p.cold.MaxTimestamp(ctx, p.log.StartOffset(), find)
+		if err != nil {
+			return notFound, fmt.Errorf("look up the largest time in %s: %w", p.tp, err)
+		}
+		if ok && (!okHere || cold.Timestamp >= here.Timestamp) {
+			return p.withEpoch(cold.Timestamp, cold.Offset), nil
+		}
+	}
+	if !okHere {
+		return notFound, nil
+	}
+	return p.withEpoch(here.Timestamp, here.Offset), nil
+}
+
+// local is find as package hot takes it.
+func local(find FindFunc) hot.Decode {
+	if find == nil {
+		return nil
+	}
+	return func(b record.Batch, ts int64) (record.Offset, int64, bool, error) {
+		offset, timestamp, ok := find(b, ts)
+		return offset, timestamp, ok, nil
+	}
+}
+
+// settled says whether an answer can come from the whole partition: the
+// manifest of a tiered one must be loaded when there is anything below the
+// local start.
+func (p *Partition) settled() error {
+	_, err := p.Earliest()
+	return err
+}
+
+func (p *Partition) withEpoch(timestamp int64, o record.Offset) TimestampOffset {
+	at := p.At(o)
+	at.Timestamp = timestamp
+	return at
+}

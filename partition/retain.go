@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"firn/hot"
+	"firn/record"
+	"firn/tier"
+)
+
+// entriesAtOnce is how many manifest entries retention looks at in one go.
+const entriesAtOnce = 256
+
+// ApplyRetention deletes what the partition need not keep: by retention.ms and
+// retention.bytes in both tiers, by local.retention.ms and
+// local.retention.bytes on local disk what the cold tier has. While the
+// manifest of a tiered partition is not reconciled it does nothing.
+func (p *Partition) ApplyRetention(ctx context.Context) error {
+	p.retentionMu.Lock()
+	defer p.retentionMu.Unlock()
+	if p.cold != nil {
+		if phase, _ := p.cold.Phase(); phase != tier.Ready {
+			return nil
+		}
+	}
+	r, now := *p.retention.Load(), p.now()
+	if err := p.rollExpired(ctx, r, now); err != nil {
+		return err
+	}
+	if err := p.raiseLogStart(ctx, r, now); err != nil {
+		return err
+	}
+	return p.dropLocal(ctx, r, now)
+}
+
+// rollExpired seals the active segment when all it holds is too old, so that
+// it can go: a topic that gets no more records is to be empty in the end.
+func (p *Partition) rollExpired(ctx context.Context, r Retention, now time.Time) error {
+	segments := p.log.Segments()
+	active := segments[len(segments)-1]
+	if active.Size() == 0 || !spanOf(active).expired(r.Age, now) {
+		return nil
+	}
+	if err := p.log.Roll(ctx); err != nil {
+		return fmt.Errorf("seal the expired segment of %s: %w", p.tp, err)
+	}
+	return nil
+}
+
+// raiseLogStart moves the log start as far as retention.* says: durably here
+// first, then in the manifest.
+func (p *Partition) raiseLogStart(ctx context.Context, r Retention, now time.Time) error {
+	total := p.log.Size()
+	if p.cold != nil {
+		total = p.cold.State().Bytes
+		for _, s := range p.log.Segments() {
+			if s.NextOffset() > p.cold.End() {
+				total += s.Size()
+			}
+		}
+	}
+	var failed error
+	before := p.LogStartOffset()
+	start := planLogStart(r, now, before, total, p.spans(ctx, before, &failed))
+	if failed != nil {
+		return fmt.Errorf("apply retention to %s: %w", p.tp, failed)
+	}
+	if start > p.log.LogStartOffset() {
+		if err := p.log.SetLogStartOffset(ctx, start); err != nil {
+			return fmt.Errorf("raise the log start of %s to %d: %w", p.tp, start, err)
+		}
+	}
+	if start > before {
+		p.logger.Info("retention raised the log start", "event", "log_start_raised", "from", int64(before), "to", int64(start))
+	}
+	if p.cold != nil {
+		p.cold.SetLogStart(start)
+	}
+	return nil
+}
+
+// spans yields what may be deleted from the given offset on, ascending: the
+// entries of the chain, then the sealed local segments above its end. A
+// failure ends it and is left in failed.
+func (p *Partition) spans(ctx context.Context, from record.Offset, failed *error) iter.Seq[span] {
+	return func(yield func(span) bool) {
+		at := from
+		for p.cold != nil && at < p.cold.End() {
+			entries, err := p.cold.Entries(ctx, at, entriesAtOnce)
+			if err != nil || len(entries) == 0 {
+				*failed = err
+				return
+			}
+			for _, e := range entries {
+				if !yield(span{from: e.From, to: e.To, bytes: e.LogSize, maxTimestamp: time.UnixMilli(e.MaxTimestamp)}) {
+					return
+				}
+				at = e.To
+			}
+		}
+		for _, s := range p.log.Segments() {
+			if s.Sealed() && s.NextOffset() > at && !yield(spanOf(s)) {
+				return
+			}
+		}
+	}
+}
+
+// dropLocal removes local segments as far as planLocalStart allows.
+func (p *Partition) dropLocal(ctx context.Context, r Retention, now time.Time) error {
+	var tierEnd record.Offset
+	if p.cold != nil {
+		tierEnd = p.cold.End()
+	}
+	var local []span
+	for _, s := range p.log.Segments() {
+		if s.Sealed() {
+			local = append(local, spanOf(s))
+		}
+	}
+	start := planLocalStart(r, now, p.log.LogStartOffset(), tierEnd, p.log.Size(), local)
+	dropped, err := p.log.DropBefore(ctx, start)
+	if err != nil {
+		return fmt.Errorf("drop local segments of %s below %d: %w", p.tp, start, err)
+	}
+	if dropped > 0 {
+		p.logger.Info("local segments dropped", "event", "local_dropped", "segments", dropped, "local_start", int64(p.log.StartOffset()))
+	}
+	return nil
+}
+
+func spanOf(s *hot.Segment) span {
+	return span{from: s.BaseOffset(), to: s.NextOffset(), bytes: s.Size(), maxTimestamp: time.UnixMilli(s.MaxTimestamp())}
+}
