@@ -32,6 +32,8 @@ func main() {
 // commands are all that stand directly below the root.
 func commands(a *app) []*cobra.Command {
 	return []*cobra.Command{
+		newServeCommand(a, runServe),
+		newDemoCommand(a),
 		newTopicCommand(a),
 		newTierCommand(a),
 		newStatusCommand(a),

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"firn/broker"
+	"firn/cluster"
+	"firn/config"
+	"firn/console"
+	"firn/fetch"
+	"firn/hot"
+	"firn/internal/vfs"
+	"firn/tier"
+	"firn/tier/store"
+	"firn/wire"
+)
+
+// storeWait bounds how long a start waits for the object store, when it must
+// ask it at all.
+const storeWait = 10 * time.Second
+
+// node is a running broker with everything it is made of.
+type node struct {
+	cfg     *config.Config
+	logger  *slog.Logger
+	started time.Time
+
+	io           *vfs.IO
+	logs         *hot.Store
+	metadata     *cluster.Local
+	store        store.Store // nil without a store
+	capabilities store.Capabilities
+	storeError   error // why the store could not be asked at the start
+	tier         *tier.Tier
+	fetcher      *fetch.Fetcher
+	broker       *broker.Broker
+	server       *wire.Server
+	addresses    []string // host:port by listener, in the settings' order
+	console      *console.Server
+	ready        atomic.Bool
+
+	// closers undo the steps of the start, in their order.
+	closers []closer
+}
+
+type closer struct {
+	what  string
+	close func(context.Context) error
+}
+
+// nodeOptions are what a start is told beside the settings.
+type nodeOptions struct {
+	logger *slog.Logger
+	// newCluster lets an unbound data directory begin beside the clusters
+	// that the bucket holds.
+	newCluster bool
+}
+
+// startNode brings a broker up, from the disk to the sockets. After an error
+// nothing is left running.
+func startNode(ctx context.Context, cfg *config.Config, o nodeOptions) (*node, error) {
+	n := &node{cfg: cfg, logger: o.logger, started: time.Now()}
+	for _, step := range []func(context.Context) error{
+		n.openDisk,
+		n.openMetadata,
+		func(ctx context.Context) error { return n.openTier(ctx, o.newCluster) },
+		n.openBroker,
+		n.listen,
+		n.openConsole,
+	} {
+		if err := step(ctx); err != nil {
+			return nil, errors.Join(err, n.Close(ctx))
+		}
+	}
+	n.ready.Store(true)
+	return n, nil
+}
+
+// Close stops the node in the reverse order of its start and joins what
+// failed. Requests under way are answered, as long as ctx allows.
+func (n *node) Close(ctx context.Context) error {
+	n.ready.Store(false)
+	var errs []error
+	for _, c := range slices.Backward(n.closers) {
+		if err := c.close(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("close %s: %w", c.what, err))
+		}
+	}
+	n.closers = nil
+	return errors.Join(errs...)
+}
+
+func (n *node) onClose(what string, close func(context.Context) error) {
+	n.closers = append(n.closers, closer{what, close})
+}
+
+func (n *node) openDisk(ctx context.Context) error {
+	dir := n.cfg.Log.Dir
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make the data directory (log.dirs): %w", err)
+	}
+	var err error
+	if n.io, err = vfs.ProbeIO(dir, n.cfg.Operation.IOForce); err != nil {
+		return fmt.Errorf("probe the I/O methods of %s: %w", dir, err)
+	}
+	n.logs, err = hot.Open(ctx, hot.Options{
+		Dir:                dir,
+		IO:                 n.io,
+		Logger:             n.logger,
+		CheckpointInterval: n.cfg.Log.CheckpointInterval,
+		FileDeleteDelay:    n.cfg.Log.FileDeleteDelay,
+		RecoveryThreads:    n.cfg.Log.RecoveryThreads,
+		NoFsync:            !n.cfg.Log.AcksAllFsync,
+	})
+	if errors.Is(err, vfs.ErrLocked) {
+		return fmt.Errorf("the data directory %s is in use by another process: %w", dir, err)
+	}
+	if err != nil {
+		return fmt.Errorf("open the data directory %s: %w", dir, err)
+	}
+	n.onClose("the logs", n.logs.Close)
+	return nil
+}
+
+func (n *node) openMetadata(ctx context.Context) error {
+	var err error
+	n.metadata, err = cluster.OpenLocal(ctx, cluster.LocalOptions{
+		Path:   filepath.Join(n.cfg.Log.Dir, "firn.db"),
+		NodeID: n.cfg.Node.ID,
+		Logger: n.logger,
+	})
+	if err != nil {
+		return fmt.Errorf("open the metadata: %w", err)
+	}
+	n.onClose("the metadata", func(context.Context) error { return n.metadata.Close() })
+	return nil
+}
+
+// openTier opens the object store and the cold tier. A store that does not
+// answer stops the start only of a data directory that was never bound to it:
+// any other serves what it has.
+func (n *node) openTier(ctx context.Context, newCluster bool) error {
+	bound := n.metadata.StoreID() != ""
+	if !n.cfg.Tier.Enabled() {
+		if bound {
+			return errors.New("tier.store is none, but this data directory has history in an object store: set tier.store again")
+		}
+		return nil
+	}
+	var err error
+	if n.store, err = openStore(ctx, n.cfg.Tier, n.io); err != nil {
+		return fmt.Errorf("open the object store: %w", err)
+	}
+	n.onClose("the object store", func(context.Context) error { return n.store.Close() })
+
+	ask, cancel := context.WithTimeout(ctx, storeWait)
+	defer cancel()
+	n.capabilities, n.storeError = store.ProbeUnder(ask, n.store, n.cfg.Tier.Prefix)
+	if !bound {
+		if n.storeError != nil {
+			return fmt.Errorf("the object store does not answer, and this data directory was never bound to it: %w", n.storeError)
+		}
+		if err := n.bind(ask, newCluster); err != nil {
+			return err
+		}
+	}
+	id, err := tier.ParseStoreID(n.metadata.StoreID())
+	if err != nil {
+		return fmt.Errorf("read the store id in the metadata: %w", err)
+	}
+	t := n.cfg.Tier
+	n.tier, err = tier.Open(ctx, tier.Options{
+		Store:           n.store,
+		ClusterID:       n.metadata.Metadata().ClusterID,
+		Prefix:          t.Prefix,
+		StoreID:         id,
+		FS:              vfs.Disk(),
+		IO:              n.io,
+		Logger:          n.logger,
+		Uploaders:       t.Uploaders,
+		ChunkBytes:      t.ChunkBytes,
+		CacheBytes:      t.CacheBytes,
+		IndexCacheBytes: t.IndexCacheBytes,
+		PrefetchBytes:   t.PrefetchBytes,
+		DeleteGrace:     t.DeleteGrace,
+		RetryBackoffMin: t.RetryBackoff,
+		RetryBackoffMax: t.RetryBackoffMax,
+	})
+	if err != nil {
+		return err
+	}
+	n.onClose("the cold tier", n.tier.Close)
+	return n.verifyStore(ask)
+}
+
+// bind gives an unbound data directory its place in the bucket. One that holds
+// clusters already may be somebody's only copy: beginning anew beside them
+// takes a word of the operator.
+func (n *node) bind(ctx context.Context, newCluster bool) error {
+	found, err := tier.FindClusters(ctx, n.store, n.cfg.Tier.Prefix)
+	if err != nil {
+		return fmt.Errorf("look for clusters in the bucket: %w", err)
+	}
+	if len(found) > 0 && !newCluster {
+		return fmt.Errorf("the bucket holds the history of %s under the prefix %q, and this data directory is not part of it: start with --new-cluster to begin another one beside it",
+			strings.Join(found, ", "), n.cfg.Tier.Prefix)
+	}
+	// Durable here before the bucket sees it.
+	return n.metadata.SetStoreID(ctx, tier.NewStoreID().String())
+}
+
+func (n *node) verifyStore(ctx context.Context) error {
+	if n.storeError != nil {
+		n.logger.Warn("the object store does not answer: serving what is local", "event", "store_down", "error", n.storeError)
+		return nil
+	}
+	err := n.tier.Verify(ctx)
+	if errors.Is(err, tier.ErrStoreMismatch) {
+		return err
+	}
+	if err != nil {
+		n.storeError = err
+		n.logger.Warn("the object store does not answer: serving what is local", "event", "store_down", "error", err)
+	}
+	return nil
+}
+
+func (n *node) openBroker(ctx context.Context) error {
+	f := n.cfg.Fetch
+	var err error
+	n.fetcher, err = fetch.New(fetch.Options{
+		ColdWorkers:      f.ReaderThreads,
+		FetchMemoryBytes: f.ColdMaxBytes,
+		TailBytes:        f.TailBytes,
+		ColdWait:         f.RemoteMaxWait,
+		Logger:           n.logger,
+	})
+	if err != nil {
+		return err
+	}
+	n.onClose("the fetch pools", func(context.Context) error { n.fetcher.Close(); return nil })
+	t := n.cfg.Topics
+	n.broker, err = broker.Open(ctx, broker.Options{
+		Logs:               n.logs,
+		Cluster:            n.metadata,
+		Fetcher:            n.fetcher,
+		Tier:               n.tier,
+		TopicDefaults:      t.Defaults,
+		BrokerConfigs:      n.cfg.Describe(),
+		RollAfter:          n.cfg.Tier.RollAfter,
+		ProducerExpiry:     n.cfg.Log.ProducerExpiry,
+		NumPartitions:      t.Partitions,
+		AutoCreateTopics:   t.AutoCreate,
+		ClampReplication:   t.ClampReplication,
+		MaxFetchBytes:      f.MaxBytes,
+		RetentionInterval:  n.cfg.Log.RetentionCheckInterval,
+		DeleteTopics:       t.DeleteEnable,
+		DeleteGrace:        n.cfg.Tier.DeleteGrace,
+		DiskReserve:        n.cfg.Operation.Reserve,
+		ListOffsetsTimeout: f.RemoteListOffsetsTimeout,
+		OpenThreads:        n.cfg.Log.RecoveryThreads,
+		Logger:             n.logger,
+	})
+	if err != nil {
+		return err
+	}
+	n.onClose("the broker", n.broker.Close)
+	return nil
+}
+
+func (n *node) listen(context.Context) error {
+	w := n.cfg.Network
+	var err error
+	n.server, err = wire.New(wire.Options{
+		Table:               broker.Table(),
+		Handler:             n.broker,
+		Logger:              n.logger,
+		MaxRequestBytes:     w.MaxRequestBytes,
+		RequestMemory:       w.RequestMemory,
+		MaxConnections:      w.MaxConnections,
+		MaxConnectionsPerIP: w.MaxConnectionsPerIP,
+		IdleTimeout:         w.IdleTimeout,
+		SendTimeout:         w.SendTimeout,
+		ChunkReader:         n.fetcher,
+	})
+	if err != nil {
+		return err
+	}
+	n.onClose("the listeners", n.server.Close)
+	for _, l := range w.Listeners {
+		port := l.Advertised.Port
+		advertise := func() {
+			n.broker.Advertise(broker.Listener{Name: l.Name, Host: l.Advertised.Host, Port: int32(port)})
+		}
+		if port != 0 {
+			advertise()
+		}
+		bound, err := n.server.Listen(l.Name, l.Bind.String())
+		if err != nil {
+			return fmt.Errorf("listener %s: %w", l.Name, err)
+		}
+		if port == 0 {
+			port = bound.(*net.TCPAddr).Port
+			advertise()
+		}
+		n.addresses = append(n.addresses, l.Name+"://"+bound.String())
+	}
+	return nil
+}
+
+func (n *node) openConsole(ctx context.Context) error {
+	if len(n.cfg.Operation.AdminListeners) == 0 {
+		return nil
+	}
+	var addresses []string
+	for _, a := range n.cfg.Operation.AdminListeners {
+		addresses = append(addresses, a.String())
+	}
+	var err error
+	n.console, err = console.Listen(ctx, console.Options{Addresses: addresses, Source: (*view)(n), Logger: n.logger})
+	if err != nil {
+		return fmt.Errorf("open the admin port (admin.listeners): %w", err)
+	}
+	n.onClose("the admin port", n.console.Close)
+	return nil
+}
+
+// address is the first listener's host:port.
+func (n *node) address() string {
+	_, address, _ := strings.Cut(n.addresses[0], "://")
+	return address
+}
