@@ -1,14 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package faultstore wraps a store and makes it fail as a script says: refuse,
-// hang, answer 500, give torn ranges, apply a write twice, or apply it and say
-// that it failed. It also writes down every call. It exists for tests, which
-// change the script while the store is in use.
-//
-// It does not fail by chance: a fault hits the n-th call that it matches, so
-// that a test means the same thing every time.
-//
-// Goroutines: none. A late write waits until Settle.
 package faultstore
 
 import (

@@ -1,16 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package miniostore is an object store over minio-go: MinIO and stores of its
-// kind. What it decides is in internal/s3kit, which s3store shares; this
-// package turns single requests into calls of minio-go's core, whose own
-// retries are off.
-//
-// Credentials come from the AWS_* environment, MinIO's own variables, the
-// shared credentials file of AWS, and roles (web identity and containers where
-// their variables are set; on Amazon's endpoints the instance metadata too).
-// Without any, requests are not signed.
-//
-// Goroutines: those of net/http, until Close.
 package miniostore
 
 import (

@@ -1,16 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package s3store is an object store over aws-sdk-go-v2: Amazon S3 and whatever
-// speaks like it. What it decides is in internal/s3kit, which miniostore
-// shares; this package turns single requests into calls of the SDK, whose own
-// retries are off.
-//
-// Credentials come from the SDK's default chain: the AWS_* environment, the
-// shared configuration files, web identity, containers, and on Amazon's own
-// endpoints the instance metadata. With an endpoint of one's own and no
-// credentials anywhere, requests are not signed.
-//
-// Goroutines: those of net/http, until Close.
 package s3store
 
 import (

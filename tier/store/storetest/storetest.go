@@ -1,11 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storetest is the conformance suite of package store: one set of tests
-// that every store passes, the ones over a real S3 server included. It attacks
-// the invariants I1 to I7 of package store by name.
-//
-// It does not test how a store reaches its server, or what it does in
-// time-outs: that is for the tests of each store.
 package storetest
 
 import (
