@@ -48,7 +48,7 @@ func (l *Local) CreateTopic(ctx context.Context, c CreateTopic) (Topic, error) {
 	if err := l.putTopicLocked(ctx, "create topic "+c.Name, t); err != nil {
 		return Topic{}, err
 	}
-	l.o.Logger.Info("topic created", "event", "topic.created", "topic", t.Name, "id", t.ID, "partitions", t.Partitions)
+	l.o.Logger.Debug("topic created", "event", "metadata_topic_created", "topic", t.Name, "id", t.ID, "partitions", t.Partitions)
 	return t, nil
 }
 
@@ -120,7 +120,7 @@ func (l *Local) changeDeleting(ctx context.Context, id record.TopicID, doing str
 	if err := l.putTopicLocked(ctx, doing+" topic "+t.Name, t); err != nil {
 		return Topic{}, err
 	}
-	l.o.Logger.Info("topic deletion moved on", "event", "topic.deleting", "topic", t.Name, "id", t.ID, "name_released", t.NameReleased)
+	l.o.Logger.Debug("topic deletion moved on", "event", "metadata_topic_deleting", "topic", t.Name, "id", t.ID, "name_released", t.NameReleased)
 	return t, nil
 }
 
@@ -149,7 +149,7 @@ func (l *Local) RemoveTopic(ctx context.Context, id record.TopicID) error {
 		return err
 	}
 	l.snapshot.Store(next)
-	l.o.Logger.Info("topic removed", "event", "topic.removed", "topic", t.Name, "id", id)
+	l.o.Logger.Debug("topic removed", "event", "metadata_topic_removed", "topic", t.Name, "id", id)
 	return nil
 }
 

@@ -33,7 +33,8 @@ type LocalOptions struct {
 	// LockWait bounds the wait for another process that has the file open;
 	// zero means one second.
 	LockWait time.Duration
-	// Logger takes one line per change; nil discards them.
+	// Logger takes a line for a new file and, at debug level, one for each
+	// change to topics; nil discards them.
 	Logger *slog.Logger
 	// Now is the clock for creation times; nil means time.Now.
 	Now func() time.Time
@@ -184,7 +185,7 @@ func (l *Local) initialise() error {
 	if err != nil {
 		return fmt.Errorf("set up: %w", err)
 	}
-	l.o.Logger.Info("new metadata file", "event", "metadata.created", "path", l.o.Path, "cluster", id, "node", l.o.NodeID)
+	l.o.Logger.Info("new metadata file", "event", "metadata_created", "path", l.o.Path, "cluster", id, "node", l.o.NodeID)
 	return syncDir(filepath.Dir(l.o.Path))
 }
 

@@ -102,7 +102,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 
 func (s *Server) serve(l net.Listener) {
 	if err := s.http.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
-		s.log.Error("admin port stopped", "event", "console.stopped", "addr", l.Addr(), "err", err)
+		s.log.Error("admin port stopped", "event", "console_stopped", "addr", l.Addr(), "err", err)
 	}
 }
 

@@ -59,7 +59,8 @@ func statusTable(t *tabwriter.Writer, s console.Status) {
 	if s.Store.Kind == "none" {
 		row(t, "store", "none", "history lives on the local disk alone")
 	} else {
-		row(t, "store", s.Store.Kind+" "+s.Store.Where, s.Store.State)
+		where := s.Store.Kind + " " + strings.TrimPrefix(s.Store.Where, s.Store.Kind+" ")
+		row(t, "store", where, s.Store.State)
 		row(t, "", plural(s.Store.Segments, "segment"), humanBytes(s.Store.Bytes))
 		if s.Store.LastError != "" {
 			row(t, "", "last error", s.Store.LastError)
