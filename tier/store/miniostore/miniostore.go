@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"strings"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -86,7 +85,7 @@ func chain(o Options) (creds *credentials.Credentials, unsigned bool) {
 	}
 	// The instance metadata answers on Amazon's machines only, and elsewhere
 	// the question costs seconds.
-	role := strings.Contains(o.Endpoint, ".amazonaws.com")
+	role := s3kit.Amazon(o.Endpoint)
 	for _, name := range []string{"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"} {
 		role = role || os.Getenv(name) != ""
 	}

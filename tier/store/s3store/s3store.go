@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -69,7 +68,7 @@ func load(ctx context.Context, o Options) (aws.Config, error) {
 		static := credentials.NewStaticCredentialsProvider(o.AccessKey, o.SecretKey, o.SessionToken)
 		loaders = append(loaders, config.WithCredentialsProvider(static))
 	}
-	own := o.Endpoint != "" && !strings.Contains(o.Endpoint, ".amazonaws.com")
+	own := o.Endpoint != "" && !s3kit.Amazon(o.Endpoint)
 	if own {
 		// Nothing answers there outside Amazon's machines, which would cost
 		// seconds; and inside, the role is not meant for another store.

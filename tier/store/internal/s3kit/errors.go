@@ -48,9 +48,9 @@ var codes = map[string]struct {
 	"OperationAborted":             {store.Retriable, ""},
 	"AccessDenied":                 {store.Permanent, "access is denied: check that the credentials may list, read, write and delete in this bucket"},
 	"Forbidden":                    {store.Permanent, "access is denied: check the credentials, and that they may list, read, write and delete in this bucket"},
-	"SignatureDoesNotMatch":        {store.Permanent, "the secret key is wrong: check AWS_SECRET_ACCESS_KEY"},
-	"InvalidAccessKeyId":           {store.Permanent, "the access key is unknown there: check AWS_ACCESS_KEY_ID and tier.s3.endpoint"},
-	"XAdminUserNotFound":           {store.Permanent, "the access key is unknown there: check AWS_ACCESS_KEY_ID and tier.s3.endpoint"},
+	"SignatureDoesNotMatch":        {store.Permanent, "the secret key is wrong: check AWS_SECRET_ACCESS_KEY or tier.s3.secret.access.key"},
+	"InvalidAccessKeyId":           {store.Permanent, "the access key is unknown there: check AWS_ACCESS_KEY_ID or tier.s3.access.key.id, and tier.s3.endpoint"},
+	"XAdminUserNotFound":           {store.Permanent, "the access key is unknown there: check AWS_ACCESS_KEY_ID or tier.s3.access.key.id, and tier.s3.endpoint"},
 	"InvalidToken":                 {store.Permanent, "the session token is not valid: check AWS_SESSION_TOKEN"},
 	"ExpiredToken":                 {store.Retriable, "the session token has expired: renew the credentials"},
 	"TokenRefreshRequired":         {store.Retriable, "the session token has expired: renew the credentials"},
@@ -75,7 +75,7 @@ func (s *Store) fail(ctx context.Context, op store.Op, key string, err error) er
 	kind, check := classify(op, err)
 	var api *APIError
 	if s.site.Unsigned && errors.As(err, &api) && (api.Status == http.StatusForbidden || api.Status == http.StatusUnauthorized) {
-		check = "no credentials were found, so that requests are not signed: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+		check = "no credentials were found, so that requests are not signed: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or tier.s3.access.key.id and tier.s3.secret.access.key"
 	}
 	if ctxErr := ctx.Err(); ctxErr != nil {
 		kind, check = store.Retriable, ""

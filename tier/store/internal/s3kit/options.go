@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -53,11 +54,18 @@ type Options struct {
 }
 
 // FromEnv fills in what is empty from the variables that Amazon's tools use.
-// getenv is os.Getenv, or a test's.
+// An endpoint that comes from there is taken to want PathStyle, unless it is
+// Amazon's. getenv is os.Getenv, or a test's.
 func (o *Options) FromEnv(getenv func(string) string) {
-	o.Endpoint = cmp.Or(o.Endpoint, getenv("AWS_ENDPOINT_URL_S3"), getenv("AWS_ENDPOINT_URL"))
+	if o.Endpoint == "" {
+		o.Endpoint = cmp.Or(getenv("AWS_ENDPOINT_URL_S3"), getenv("AWS_ENDPOINT_URL"))
+		o.PathStyle = o.PathStyle || o.Endpoint != "" && !Amazon(o.Endpoint)
+	}
 	o.Region = cmp.Or(o.Region, getenv("AWS_REGION"), getenv("AWS_DEFAULT_REGION"))
 }
+
+// Amazon says whether an endpoint is one of Amazon's own.
+func Amazon(endpoint string) bool { return strings.Contains(endpoint, ".amazonaws.com") }
 
 // EnsureDefaults fills in what is zero, apart from Endpoint and Region.
 func (o *Options) EnsureDefaults() {

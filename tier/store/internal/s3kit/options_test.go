@@ -24,12 +24,12 @@ func TestOptions(t *testing.T) {
 	env := map[string]string{"AWS_ENDPOINT_URL": "http://general", "AWS_ENDPOINT_URL_S3": "http://s3", "AWS_DEFAULT_REGION": "north"}
 	var fromEnv Options
 	fromEnv.FromEnv(func(name string) string { return env[name] })
-	if fromEnv.Endpoint != "http://s3" || fromEnv.Region != "north" {
+	if fromEnv.Endpoint != "http://s3" || !fromEnv.PathStyle || fromEnv.Region != "north" {
 		t.Errorf("from the environment: %+v", fromEnv)
 	}
 	given := Options{Endpoint: "http://given", Region: "south"}
 	given.FromEnv(func(name string) string { return env[name] })
-	if given.Endpoint != "http://given" || given.Region != "south" {
+	if given.Endpoint != "http://given" || given.PathStyle || given.Region != "south" {
 		t.Errorf("given: %+v", given)
 	}
 }
