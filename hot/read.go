@@ -28,11 +28,30 @@ var errNothingAbove = errors.New("no batch at or above the offset")
 //
 // It looks at the index and at a few batch headers and does not check CRCs.
 func (l *Log) Read(from, limit record.Offset, maxBytes int, minOne bool) (*Region, error) {
+	return l.read(wanted{from: from, limit: limit, maxBytes: maxBytes, minOne: minOne})
+}
+
+// ReadUncached is Read for what is not in the page cache: it looks at the
+// batch headers beside it, so that a replay leaves no trace there.
+func (l *Log) ReadUncached(from, limit record.Offset, maxBytes int, minOne bool) (*Region, error) {
+	return l.read(wanted{from: from, limit: limit, maxBytes: maxBytes, minOne: minOne, uncached: true})
+}
+
+// wanted is what a read asks for.
+type wanted struct {
+	from, limit record.Offset
+	maxBytes    int
+	minOne      bool
+	uncached    bool // look at batch headers beside the page cache
+}
+
+func (l *Log) read(w wanted) (*Region, error) {
 	for {
-		r, err := l.readOnce(from, limit, maxBytes, minOne)
+		r, err := l.readOnce(w)
 		if !errors.Is(err, record.ErrClosed) {
 			return r, err
 		}
+		from := w.from
 		if l.closed.Load() {
 			return nil, fmt.Errorf("read %s: %w", l.tp, record.ErrClosed)
 		}
@@ -44,15 +63,17 @@ func (l *Log) Read(from, limit record.Offset, maxBytes int, minOne bool) (*Regio
 	}
 }
 
-func (l *Log) readOnce(from, limit record.Offset, maxBytes int, minOne bool) (*Region, error) {
+func (l *Log) readOnce(w wanted) (*Region, error) {
 	end := l.EndOffset()
 	list := l.list()
+	from := w.from
 	if from < list[0].base || from > end {
 		return nil, fmt.Errorf("read %s at %d: %w: the local log has %d to %d", l.tp, from, record.ErrOffsetOutOfRange, list[0].base, end)
 	}
-	limit = min(limit, end)
-	for i := segmentOf(list, from); from < limit && i < len(list); i++ {
-		r, err := list[i].read(max(from, list[i].base), limit, maxBytes, minOne)
+	w.limit = min(w.limit, end)
+	for i := segmentOf(list, from); from < w.limit && i < len(list); i++ {
+		w.from = max(from, list[i].base)
+		r, err := list[i].read(w)
 		if errors.Is(err, errNothingAbove) {
 			continue
 		}
@@ -81,40 +102,44 @@ func asStorage(err error) error {
 }
 
 // read is Read within one segment, for an offset that the segment covers.
-func (s *Segment) read(from, limit record.Offset, maxBytes int, minOne bool) (*Region, error) {
+func (s *Segment) read(w wanted) (*Region, error) {
 	f, err := s.acquire()
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.region(f, from, limit, maxBytes, minOne)
+	r, err := s.region(f, w)
 	if r == nil {
 		s.release()
 	}
 	return r, err
 }
 
-func (s *Segment) region(f vfs.File, from, limit record.Offset, maxBytes int, minOne bool) (*Region, error) {
+func (s *Segment) region(f vfs.File, w wanted) (*Region, error) {
 	v := s.view()
-	h, at, err := s.seek(f, v, from)
+	var headers io.ReaderAt = f
+	if w.uncached {
+		headers = s.uncached(f)
+	}
+	h, at, err := s.seek(headers, v, w.from)
 	if err != nil {
 		return nil, err
 	}
-	budget := int64(max(maxBytes, 0))
+	budget := int64(max(w.maxBytes, 0))
 	if first := int64(h.Size()); first > budget {
-		if !minOne {
+		if !w.minOne {
 			return nil, nil
 		}
 		budget = first
 	}
-	if h.NextOffset() > limit {
+	if h.NextOffset() > w.limit {
 		return nil, nil
 	}
 	r := &Region{segment: s, file: f, off: at, first: h.BaseOffset}
-	if limit >= v.next && v.size-at <= budget {
+	if w.limit >= v.next && v.size-at <= budget {
 		r.n, r.next = v.size-at, v.next
 		return r, nil
 	}
-	end, next, err := s.fit(f, v, at+int64(h.Size()), h.NextOffset(), limit, at+budget)
+	end, next, err := s.fit(headers, v, at+int64(h.Size()), h.NextOffset(), w.limit, at+budget)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +148,7 @@ func (s *Segment) region(f vfs.File, from, limit record.Offset, maxBytes int, mi
 }
 
 // seek finds the first batch that ends above from.
-func (s *Segment) seek(f vfs.File, v segmentView, from record.Offset) (record.Header, int64, error) {
+func (s *Segment) seek(f io.ReaderAt, v segmentView, from record.Offset) (record.Header, int64, error) {
 	pos, err := s.floor(from)
 	if err != nil {
 		return record.Header{}, 0, err
@@ -144,7 +169,7 @@ func (s *Segment) seek(f vfs.File, v segmentView, from record.Offset) (record.He
 // fit extends a region whose first batch ends at position pos and offset next:
 // by the index to the last entry that is wholly inside limit and end, then
 // batch by batch.
-func (s *Segment) fit(f vfs.File, v segmentView, pos int64, next, limit record.Offset, end int64) (int64, record.Offset, error) {
+func (s *Segment) fit(f io.ReaderAt, v segmentView, pos int64, next, limit record.Offset, end int64) (int64, record.Offset, error) {
 	end = min(end, v.size)
 	e, err := s.lastWhere(offsetIndex, func(b []byte) bool {
 		e := record.ParseIndexEntry(b, s.base)

@@ -5,6 +5,7 @@ package hot
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"sync"
 	"time"
@@ -142,7 +143,7 @@ func (s *Segment) ReadUncachedAt(p []byte, off int64) (int, error) {
 	}
 	defer s.release()
 	return readWithin(p, off, s.Size(), func(p []byte) (int, error) {
-		return s.log.store.io.ReadUncached(f, p, off)
+		return s.uncached(f).ReadAt(p, off)
 	})
 }
 
@@ -268,9 +269,21 @@ func (s *Segment) unsynced() bool {
 	return s.synced < s.size
 }
 
+// uncached reads the open file f beside the page cache.
+func (s *Segment) uncached(f vfs.File) io.ReaderAt { return uncachedFile{s.log.store.io, f} }
+
+type uncachedFile struct {
+	io   *vfs.IO
+	file vfs.File
+}
+
+func (u uncachedFile) ReadAt(p []byte, off int64) (int, error) {
+	return u.io.ReadUncached(u.file, p, off)
+}
+
 // walk returns a cursor over the batches in [from, to) of the open file f,
 // with a window lent by the store; done gives it back.
-func (s *Segment) walk(f vfs.File, from, to int64) (c *cursor, done func()) {
+func (s *Segment) walk(f io.ReaderAt, from, to int64) (c *cursor, done func()) {
 	w := s.log.store.windows.get()
 	c = &cursor{file: f, path: s.path, pos: from, end: to, next: s.base, buf: *w}
 	return c, func() { s.log.store.windows.put(w) }

@@ -116,7 +116,7 @@ func (s *Segment) findTimestamp(ts int64, within offsetRange, decode Decode) (Ti
 	if err != nil {
 		return TimestampOffset{}, false, err
 	}
-	c, done := s.walk(f, pos, s.view().size)
+	c, done := s.walk(s.uncached(f), pos, s.view().size)
 	defer done()
 	for {
 		h, at, err := c.header()
@@ -145,7 +145,7 @@ func (s *Segment) inBatch(f vfs.File, h record.Header, at int64, ts int64, decod
 		return found, true, nil // stamped by the broker: every record has the maximum
 	}
 	b := make([]byte, h.Size())
-	if n, err := f.ReadAt(b, at); n < len(b) {
+	if n, err := s.uncached(f).ReadAt(b, at); n < len(b) {
 		return found, false, fmt.Errorf("read batch at offset %d: %w", h.BaseOffset, err)
 	}
 	if err := record.Batch(b).CheckCRC(); err != nil {
@@ -187,7 +187,7 @@ func (s *Segment) maxWithin(within offsetRange) (record.TimeIndexEntry, error) {
 	if err != nil {
 		return best, err
 	}
-	c, done := s.walk(f, pos, s.view().size)
+	c, done := s.walk(s.uncached(f), pos, s.view().size)
 	defer done()
 	for {
 		h, _, err := c.header()

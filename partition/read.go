@@ -66,7 +66,7 @@ func (p *Partition) LocalResident(from record.Offset, maxBytes int) (resident bo
 // past the page cache.
 func (p *Partition) ReadLocal(from, limit record.Offset, maxBytes int, minOne, uncached bool) (*hot.Region, error) {
 	if uncached {
-		return p.log.Read(from, limit, maxBytes, minOne)
+		return p.log.ReadUncached(from, limit, maxBytes, minOne)
 	}
 	return p.log.Read(from, limit, maxBytes, minOne)
 }
