@@ -167,7 +167,7 @@ func (n *node) openTier(ctx context.Context, newCluster bool) error {
 
 	ask, cancel := context.WithTimeout(ctx, storeWait)
 	defer cancel()
-	n.capabilities, n.storeError = store.ProbeUnder(ask, n.store, n.cfg.Tier.Prefix)
+	n.capabilities, n.storeError = store.ProbeUnder(ask, n.store, probePrefix(n.cfg.Tier))
 	if !bound {
 		if n.storeError != nil {
 			return fmt.Errorf("the object store does not answer, and this data directory was never bound to it: %w", n.storeError)
@@ -329,7 +329,9 @@ func (n *node) openConsole(ctx context.Context) error {
 		addresses = append(addresses, a.String())
 	}
 	var err error
-	n.console, err = console.Listen(ctx, console.Options{Addresses: addresses, Source: (*view)(n), Logger: n.logger})
+	n.console, err = console.Listen(ctx, console.Options{
+		Addresses: addresses, Source: (*view)(n), Gatherer: n.metrics(), Logger: n.logger,
+	})
 	if err != nil {
 		return fmt.Errorf("open the admin port (admin.listeners): %w", err)
 	}

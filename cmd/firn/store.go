@@ -41,3 +41,12 @@ func openStore(ctx context.Context, t config.Tier, io *vfs.IO) (store.Store, err
 	}
 	return nil, fmt.Errorf("open the object store: tier.store is %s", t.Store)
 }
+
+// probePrefix is where a probe puts its objects: below the prefix, so that
+// credentials confined to it are enough.
+func probePrefix(t config.Tier) string {
+	if t.Prefix == "" {
+		return ""
+	}
+	return t.Prefix + "/"
+}

@@ -83,11 +83,7 @@ func initStore(ctx context.Context, t config.Tier, createBucket bool) (report st
 			return report, storeExit(t, err)
 		}
 	}
-	prefix := t.Prefix
-	if prefix != "" {
-		prefix += "/"
-	}
-	caps, err := store.ProbeUnder(ctx, s, prefix)
+	caps, err := store.ProbeUnder(ctx, s, probePrefix(t))
 	if err != nil {
 		return report, storeExit(t, err)
 	}

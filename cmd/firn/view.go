@@ -126,8 +126,11 @@ const segmentsAtOnce = 1000
 // Segments lists where the segments of a topic are.
 func (v *view) Segments(ctx context.Context, topic string, number int32) ([]console.Segment, error) {
 	partitions, ok := v.broker.Partitions(topic)
-	if !ok || int(number) >= len(partitions) {
-		return nil, fmt.Errorf("topic %q, partition %d: %w", topic, number, console.ErrNotFound)
+	if !ok {
+		return nil, fmt.Errorf("topic %q: %w", topic, console.ErrNotFound)
+	}
+	if int(number) >= len(partitions) {
+		return nil, fmt.Errorf("partition %d of topic %q: %w", number, topic, console.ErrNotFound)
 	}
 	if number >= 0 {
 		partitions = partitions[number : number+1]
