@@ -56,18 +56,20 @@ func (l *Log) DropBefore(ctx context.Context, o record.Offset) (dropped int, err
 // or below o. The caller holds sealMu.
 func (l *Log) dropFirst(o record.Offset) bool {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	list := l.list()
 	if v := list[0].view(); !v.sealed || v.next > o {
+		l.mu.Unlock()
 		return false
 	}
 	l.setSegmentsLocked(list[1:])
-	l.doomLocked(list[0])
+	l.mu.Unlock()
+	l.doom(list[0])
 	return true
 }
 
-// doomLocked makes a segment unavailable; purge deletes its files.
-func (l *Log) doomLocked(s *Segment) {
+// doom makes a segment unavailable; purge deletes its files. The caller holds
+// sealMu.
+func (l *Log) doom(s *Segment) {
 	l.store.files.drop(&s.handle)
 	l.store.indexes.forget(s)
 	l.doomed = append(l.doomed, s)
@@ -143,11 +145,9 @@ func (l *Log) ResetTo(ctx context.Context, start record.Offset, epochs record.Ep
 // replaceAll deletes all segments and begins at start. The old list stays
 // visible until the new one replaces it; its segments are unavailable.
 func (l *Log) replaceAll(start record.Offset, epochs record.Epochs, producers *record.Producers) error {
-	l.mu.Lock()
 	for _, s := range l.list() {
-		l.doomLocked(s)
+		l.doom(s)
 	}
-	l.mu.Unlock()
 	if err := l.purge(); err != nil {
 		return err
 	}

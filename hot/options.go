@@ -131,8 +131,8 @@ type LogOptions struct {
 
 // Hooks are called with no lock of this package held, each from a goroutine of
 // the store. They must not block for long, and must not call Store.Close,
-// Store.DeleteLog or Log.ResetTo. A nil hook is not called. None is called
-// before CreateLog or OpenLog has returned.
+// Store.DeleteLog or Log.ResetTo. A nil hook is not called. A call may come as
+// soon as the log is open, before OpenLog has returned to its caller.
 type Hooks struct {
 	// OnDurable says that the log is durable up to, and without, the offset.
 	// Two calls may arrive in the wrong order: the larger offset holds.
