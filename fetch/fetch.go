@@ -81,7 +81,7 @@ func (c *Consumer) Fetch(ctx context.Context, req *Request) (*Result, error) {
 		}
 		round := call.collect()
 		left := call.patience(round) - time.Since(started)
-		if round.enough || left <= 0 {
+		if round.enough || left <= 0 || c.fetcher.draining.Err() != nil {
 			return call.answer(round), nil
 		}
 		round.result.Release()
@@ -105,6 +105,7 @@ func (c *Consumer) park(ctx context.Context, left time.Duration) error {
 	select {
 	case <-c.wake:
 	case <-timer.C:
+	case <-c.fetcher.draining.Done():
 	case <-ctx.Done():
 		return fmt.Errorf("fetch: %w", ctx.Err())
 	case <-c.ctx.Done():

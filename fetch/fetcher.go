@@ -51,6 +51,9 @@ type Fetcher struct {
 
 	bytes [ClassCold + 1]atomic.Int64
 
+	// draining is done when fetches are to answer with what they have.
+	draining context.Context
+	drain    context.CancelFunc
 	// ctx ends the reads under way when the Fetcher closes.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -62,17 +65,21 @@ func New(o Options) (*Fetcher, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	return &Fetcher{
+	f := &Fetcher{
 		options: o,
 		memory:  newBudget(o.MemoryBytes),
 		tail:    newPool(1, o.QueueLength),
 		warm:    newPool(o.WarmWorkers, o.QueueLength),
 		cold:    newPool(o.ColdWorkers, o.QueueLength),
-		ctx:     ctx,
-		cancel:  cancel,
-	}, nil
+	}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	f.draining, f.drain = context.WithCancel(f.ctx)
+	return f, nil
 }
+
+// Drain makes every fetch, parked or new, answer at once with what it has, so
+// that a stop does not wait for long polls.
+func (f *Fetcher) Drain() { f.drain() }
 
 // Close cancels the reads under way and waits for the workers. Fetches that
 // are parked return record.ErrClosed.

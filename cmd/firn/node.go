@@ -298,7 +298,10 @@ func (n *node) listen(context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.onClose("the listeners", n.server.Close)
+	n.onClose("the listeners", func(ctx context.Context) error {
+		n.fetcher.Drain() // or the stop waits for long polls
+		return n.server.Close(ctx)
+	})
 	for _, l := range w.Listeners {
 		port := l.Advertised.Port
 		advertise := func() {
