@@ -25,8 +25,8 @@ const ProbeName = "firn-probe-"
 // trial which of them work. Probe finds it behind decorators.
 type Adaptive interface {
 	// Detect tries what the store can do with keys that begin with scratch,
-	// removes what it wrote, works that way from then on and tells it. It must
-	// not run while other calls are under way.
+	// removes what it wrote, works that way from then on and tells it. It may
+	// run at any time, also beside other calls.
 	Detect(ctx context.Context, scratch string) (Capabilities, error)
 }
 

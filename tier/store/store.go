@@ -49,8 +49,9 @@ type Store interface {
 	// no error. After an error some may be gone.
 	Delete(ctx context.Context, keys []string) error
 
-	// Capabilities tells what the store can do, as far as it knows: before
-	// Probe by its kind, afterwards by trial.
+	// Capabilities tells what the store is known to be able to do. What only a
+	// trial can tell counts as no until Probe, and the store then does without
+	// or does not rely on it.
 	Capabilities() Capabilities
 
 	// Close gives back connections and descriptors. Calls under way must have

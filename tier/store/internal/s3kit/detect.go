@@ -20,7 +20,7 @@ const detectCleanup = 15 * time.Second
 // what is refused, since stores that lack a thing either refuse it or, worse,
 // ignore it.
 func (s *Store) Detect(ctx context.Context, scratch string) (store.Capabilities, error) {
-	d := &detection{s: s, m: modes{conditional: true, conditionalLarge: true, checksums: true, partChecksums: true, bulkDelete: true}, key: scratch}
+	d := &detection{s: s, m: modes{conditional: true, conditionalLarge: true, checksums: true, partChecksums: true, bulkDelete: true, known: true}, key: scratch}
 	err := d.run(ctx)
 	if cleanErr := d.cleanup(ctx); err == nil {
 		err = cleanErr

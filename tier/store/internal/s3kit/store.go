@@ -26,7 +26,8 @@ type Store struct {
 	slots  chan struct{}
 	pool   sync.Pool // *[]byte of o's buffer size
 
-	// modes is what the store is taken to be able to do; Detect replaces it.
+	// modes is what the store is taken to be able to do; Detect replaces it, and
+	// a refusal before that changes it.
 	modes atomic.Pointer[modes]
 }
 
@@ -40,6 +41,8 @@ type modes struct {
 	checksums, partChecksums bool
 	bulkDelete               bool
 	versioned                bool
+	// known: Detect has found all this out.
+	known bool
 }
 
 var (
@@ -62,8 +65,8 @@ type Site struct {
 // owns the driver.
 func New(d Driver, site Site, o Options) *Store {
 	s := &Store{driver: d, site: site, o: o, slots: make(chan struct{}, o.MaxUploads)}
-	// What every store that calls itself S3 should be able to do; checksums are
-	// the one thing that many refuse.
+	// Before Detect: conditions are sent, since most stores honour them, but not
+	// relied upon; checksums are not sent, since many stores refuse them.
 	s.modes.Store(&modes{conditional: true, conditionalLarge: true, bulkDelete: true})
 	return s
 }
@@ -73,7 +76,7 @@ func (s *Store) Capabilities() store.Capabilities {
 	m := s.modes.Load()
 	return store.Capabilities{
 		Name:           fmt.Sprintf("%s %s/%s", s.site.Kind, s.site.Endpoint, s.o.Bucket),
-		ConditionalPut: m.conditional,
+		ConditionalPut: m.conditional && m.known,
 		BulkDelete:     m.bulkDelete,
 		Multipart:      true,
 		Checksums:      m.checksums,

@@ -132,6 +132,25 @@ func TestWithoutConditions(t *testing.T) {
 	}
 }
 
+// TestConditionsBeforeTheProbe: they are sent and not relied upon; a store that
+// does not know them is spared them from then on.
+func TestConditionsBeforeTheProbe(t *testing.T) {
+	for _, size := range []int{10, 7 << 20} {
+		for _, q := range []quirks{{}, {refuseConditions: true}} {
+			s := newStore(newFake(q))
+			for i := range 2 {
+				err := s.Put(t.Context(), "k", store.BytesSource(make([]byte, size)), store.PutOptions{IfNoneMatch: true})
+				if errors.Is(err, store.ErrExists) != (i == 1) || (err == nil) != (i == 0) {
+					t.Errorf("%+v: put %d of %d bytes: %v", q, i+1, size, err)
+				}
+			}
+			if s.Capabilities().ConditionalPut {
+				t.Errorf("%+v: nobody knows whether conditions are honoured", q)
+			}
+		}
+	}
+}
+
 // TestUploadEnds attacks I3: whichever request of an upload fails, and whether
 // the caller still lives, no parts are left.
 func TestUploadEnds(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"net/http"
 	"time"
 
 	"firn/tier/store"
@@ -43,10 +44,29 @@ func (s *Store) Put(ctx context.Context, key string, body store.Source, o store.
 			return err
 		}
 	}
+	put := s.putWhole
 	if large {
-		return s.putParts(ctx, key, body, o, m)
+		put = s.putParts
 	}
-	return s.putWhole(ctx, key, body, o, m)
+	err := put(ctx, key, body, o, m)
+	if err != nil && o.IfNoneMatch && s.dropConditions(m, err) {
+		return s.Put(ctx, key, body, o)
+	}
+	return err
+}
+
+// dropConditions stops sending conditions to a store that was not there to be
+// asked at the start, and now refuses them as a thing it does not know. It says
+// whether the Put is worth another try.
+func (s *Store) dropConditions(m *modes, err error) bool {
+	var api *APIError
+	if m.known || !m.conditional || !errors.As(err, &api) || api.Status != http.StatusNotImplemented {
+		return false
+	}
+	without := *m
+	without.conditional, without.conditionalLarge = false, false
+	s.modes.CompareAndSwap(m, &without)
+	return true
 }
 
 // putWhole uploads a body in one request.
@@ -108,7 +128,7 @@ func (s *Store) putParts(ctx context.Context, key string, body store.Source, o s
 // gone says whether there is no such upload any more.
 func gone(err error) bool {
 	var api *APIError
-	return errors.As(err, &api) && (api.Code == "NoSuchUpload" || api.Status == 404)
+	return errors.As(err, &api) && (api.Code == "NoSuchUpload" || api.Status == http.StatusNotFound)
 }
 
 func (s *Store) sendParts(ctx context.Context, u Upload, body store.Source, buf []byte, o store.PutOptions, m *modes) error {
