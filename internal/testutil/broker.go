@@ -86,13 +86,19 @@ func (b *Broker) SetEnv(env ...string) { b.env = append(b.env, env...) }
 // it answers.
 func (b *Broker) Start() {
 	b.t.Helper()
+	b.Launch()
+	b.proc.awaitReady(b.t, b.ping)
+}
+
+// Launch is Start without the wait.
+func (b *Broker) Launch() {
+	b.t.Helper()
 	if b.proc.running() {
 		b.t.Fatal("the broker is running already")
 	}
 	cmd := exec.Command(b.path, append([]string{"serve"}, b.SetFlags()...)...)
 	cmd.Env = environment(b.env...)
 	b.proc = startProcess(b.t, "firn serve", cmd, b.output)
-	b.proc.awaitReady(b.t, b.ping)
 }
 
 // SetFlags are the settings as flags, for a command that shares them.
