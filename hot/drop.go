@@ -104,7 +104,8 @@ func (l *Log) purge() error {
 // none), durably. Who waits for a sync gets an error; Regions and pins keep
 // what they have. Reads answer record.ErrStorage until it is done.
 //
-// Epochs or a snapshot that are not fit change nothing. After a failure on the
+// A start below the log start, and a snapshot that cannot be read, change
+// nothing. After a failure on the
 // way, which wraps record.ErrStorage, the log is poisoned; opened again it has
 // a part of the old segments, or none and begins at the log start.
 func (l *Log) ResetTo(ctx context.Context, start record.Offset, epochs record.Epochs, snapshot []byte) error {
@@ -112,8 +113,8 @@ func (l *Log) ResetTo(ctx context.Context, start record.Offset, epochs record.Ep
 		return err
 	}
 	producers, err := parseProducers(snapshot)
-	if err == nil && start < 0 {
-		err = fmt.Errorf("%w: %d", record.ErrOffsetOutOfRange, start)
+	if err == nil && start < l.LogStartOffset() {
+		err = fmt.Errorf("%w: %d lies below the log start %d", record.ErrOffsetOutOfRange, start, l.LogStartOffset())
 	}
 	if err != nil {
 		return fmt.Errorf("reset %s: %w", l.tp, err)

@@ -174,3 +174,27 @@ func TestSetLogStartOffset(t *testing.T) {
 		t.Fatalf("after a power cut: log start %d, end %d", l.LogStartOffset(), l.EndOffset())
 	}
 }
+
+func TestOffsetsBelowTheLogStartAreNotGivenOutAgain(t *testing.T) {
+	mem := vfs.NewMem()
+	l := createLog(t, openStore(t, mem), hot.LogOptions{})
+	appendBatch(t, l, 10)
+	if err := l.WaitDurable(t.Context(), 10); err != nil {
+		t.Fatal(err)
+	}
+	appendBatch(t, l, 20)
+	if err := l.SetLogStartOffset(t.Context(), 25); err != nil {
+		t.Fatal(err)
+	}
+	mem = mem.Crash() // takes the records from 10 on
+	l = openLog(t, openStore(t, mem), hot.LogOptions{})
+	if l.StartOffset() != 25 || l.EndOffset() != 25 || l.LogStartOffset() != 25 {
+		t.Fatalf("log %d to %d from %d", l.StartOffset(), l.EndOffset(), l.LogStartOffset())
+	}
+	if done := appendBatch(t, l, 1); done.FirstOffset != 25 {
+		t.Fatalf("appended at %d", done.FirstOffset)
+	}
+	if err := l.ResetTo(t.Context(), 24, nil, nil); !errors.Is(err, record.ErrOffsetOutOfRange) {
+		t.Fatalf("reset below the log start: %v", err)
+	}
+}

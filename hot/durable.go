@@ -108,6 +108,23 @@ func (l *Log) flush() {
 	l.advance(end, generation)
 }
 
+// syncOnce makes the syncs of one file follow one another and keeps the first
+// error for good. The kernel tells a failure to one of its callers only: of two
+// syncs at once the other would report success for bytes that are lost.
+type syncOnce struct {
+	mu  sync.Mutex
+	err error
+}
+
+func (s *syncOnce) do(sync func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = sync()
+	}
+	return s.err
+}
+
 // inParallel runs the jobs at once and joins their errors.
 func inParallel(jobs []func() error) error {
 	if len(jobs) == 1 {
@@ -125,7 +142,8 @@ func inParallel(jobs []func() error) error {
 // syncDir makes the entries of the partition directory durable; changes is the
 // value of dirChanged that this covers.
 func (l *Log) syncDir(changes int) error {
-	if err := l.store.fs.SyncDir(l.dir); err != nil {
+	err := l.dirSyncs.do(func() error { return l.store.fs.SyncDir(l.dir) })
+	if err != nil {
 		return fmt.Errorf("sync directory: %w", err)
 	}
 	l.mu.Lock()

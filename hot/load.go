@@ -102,7 +102,26 @@ func (l *Log) load(ctx context.Context) error {
 	}
 	l.end.Store(int64(l.active().next))
 	l.durable.Store(l.end.Load())
+	if l.EndOffset() < l.LogStartOffset() {
+		return l.beginAtLogStart()
+	}
 	return l.loadFirstBatch()
+}
+
+// beginAtLogStart begins a log anew whose last records were deleted and then
+// lost: the offsets below the log start must not be given out again.
+func (l *Log) beginAtLogStart() error {
+	start := l.LogStartOffset()
+	l.logger.Warn("log ends below its start and begins anew there", "event", "log_below_start",
+		"end", int64(l.EndOffset()), "log_start", int64(start))
+	if err := l.store.beginWriting(); err != nil {
+		return err
+	}
+	l.store.recoveryPoints.set(l.tp, 0)
+	if err := l.store.recoveryPoints.write(); err != nil {
+		return err
+	}
+	return l.replaceAll(start, l.epochs, l.producers)
 }
 
 // begin starts a log without any segment: one that is new, or one whose files

@@ -72,8 +72,8 @@ type Log struct {
 	doomed []*Segment      // dropped, files still to be removed, oldest first
 	strays []record.Offset // snapshots that a clean stop has left, not at a segment's base
 
-	// epochsFile lets one goroutine write leader-epoch-checkpoint.
-	epochsFile sync.Mutex
+	epochsFile sync.Mutex // lets one goroutine write leader-epoch-checkpoint
+	dirSyncs   syncOnce   // of the partition directory
 
 	mu            sync.Mutex
 	generation    int // counts resets

@@ -34,8 +34,8 @@ type Segment struct {
 	path   string
 	handle segmentHandle
 
-	// rebuilding lets one goroutine rebuild the index files.
-	rebuilding sync.Mutex
+	rebuilding sync.Mutex // lets one goroutine rebuild the index files
+	syncs      syncOnce   // of the .log file
 
 	mu       sync.Mutex // never held over I/O
 	size     int64
@@ -250,16 +250,21 @@ func (s *Segment) syncLog() error {
 		return err
 	}
 	defer s.release()
-	s.mu.Lock()
-	size := s.size
-	s.mu.Unlock()
-	if err := f.Sync(); err != nil {
-		return fmt.Errorf("sync segment: %w", err)
-	}
-	s.mu.Lock()
-	s.synced = max(s.synced, size)
-	s.mu.Unlock()
-	return nil
+	return s.syncs.do(func() error {
+		s.mu.Lock()
+		size, synced := s.size, s.synced
+		s.mu.Unlock()
+		if synced == size {
+			return nil
+		}
+		if err := f.Sync(); err != nil {
+			return fmt.Errorf("sync segment: %w", err)
+		}
+		s.mu.Lock()
+		s.synced = max(s.synced, size)
+		s.mu.Unlock()
+		return nil
+	})
 }
 
 // unsynced says whether bytes were written that are not known to be durable.
