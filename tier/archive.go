@@ -75,8 +75,6 @@ func (l *Log) uploadNext(ctx context.Context) error {
 	if err != nil || c.segment == nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.t.o.uploadLimit(c.segment.Size()))
-	defer cancel()
 	e, err := l.upload(ctx, c.segment)
 	if err != nil {
 		return fmt.Errorf("upload segment at %d: %w", c.segment.BaseOffset(), err)

@@ -266,7 +266,7 @@ func TestCorruptSegmentStaysLocal(t *testing.T) {
 		w.local.mu.Lock()
 		bad.log[100] ^= 1
 		w.local.mu.Unlock()
-		w.pass(3 * time.Minute)
+		w.pass(30 * time.Minute)
 		w.checkHistory()
 	})
 }

@@ -123,13 +123,6 @@ func (r *bodyReader) u8() uint8 {
 	return 0
 }
 
-func (r *bodyReader) u16() uint16 {
-	if b := r.take(2); b != nil {
-		return binary.BigEndian.Uint16(b)
-	}
-	return 0
-}
-
 func (r *bodyReader) u32() uint32 {
 	if b := r.take(4); b != nil {
 		return binary.BigEndian.Uint32(b)
@@ -185,7 +178,6 @@ func (r *bodyReader) end() error {
 	return r.err
 }
 
-func appendU16(b []byte, v uint16) []byte           { return binary.BigEndian.AppendUint16(b, v) }
 func appendU32(b []byte, v uint32) []byte           { return binary.BigEndian.AppendUint32(b, v) }
 func appendU64(b []byte, v uint64) []byte           { return binary.BigEndian.AppendUint64(b, v) }
 func appendI64(b []byte, v int64) []byte            { return appendU64(b, uint64(v)) }

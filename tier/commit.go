@@ -78,8 +78,7 @@ func (l *Log) finishPending(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("write head: %w", err)
 	}
-	l.work.copy.head = p.bytes
-	if err := writeLocalCopy(l.t.o.FS, l.o.Dir, l.work.copy); err != nil {
+	if err := l.saveCopy(p.manifest, p.bytes); err != nil {
 		return fmt.Errorf("write head: %w", err)
 	}
 	l.work.pending = nil

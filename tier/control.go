@@ -81,20 +81,20 @@ func (c *control) add(root string, info store.Info) error {
 	return nil
 }
 
-// readHead reads and checks one head, and returns its bytes as well.
-func (l *Log) readHead(ctx context.Context, h headInfo) (*Manifest, []byte, error) {
+// readHead reads and checks one head.
+func (l *Log) readHead(ctx context.Context, h headInfo) (*Manifest, error) {
 	b, err := readObject(ctx, l.t.store, h.key, h.size)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read head: %w", err)
+		return nil, fmt.Errorf("read head: %w", err)
 	}
 	m, err := DecodeHead(h.key, b)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if m.ref() != h.headRef || m.TopicID != l.o.TopicID || m.Partition != l.o.TopicPartition.Partition {
-		return nil, nil, corrupt(h.key, frameHeadSize, "head (%d, %d) of partition %d of topic %v stands under another's key", m.Epoch, m.Seq, m.Partition, m.TopicID)
+		return nil, corrupt(h.key, frameHeadSize, "head (%d, %d) of partition %d of topic %v stands under another's key", m.Epoch, m.Seq, m.Partition, m.TopicID)
 	}
-	return m, b, nil
+	return m, nil
 }
 
 // readClaim reads whose claim the epoch's is.

@@ -198,7 +198,7 @@ func TestUploadIsVerified(t *testing.T) {
 			t.Fatalf("chain ends at %d after %d damaged answers, want 0", w.log.End(), flip.Hits())
 		}
 		flip.Remove()
-		w.pass(2 * time.Minute)
+		w.pass(30 * time.Minute)
 		w.checkHistory()
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"firn/internal/vfs"
+	"firn/internal/vfs/faultfs"
 	"firn/record"
 	"firn/record/recordtest"
 	"firn/tier/store"
@@ -280,13 +281,16 @@ type world struct {
 	local  *fakeLocal
 	model  []byte // every batch ever appended, from offset 0 on
 	grace  time.Duration
+	shape  shape
+	// diskFaults, when set, stands between the tier and fs.
+	diskFaults *faultfs.FS
 
 	tier *Tier
 	log  *Log
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, bucket: newMemStore(), fs: vfs.NewMem(), local: &fakeLocal{}, grace: testGrace}
+	w := &world{t: t, bucket: newMemStore(), fs: vfs.NewMem(), local: &fakeLocal{}, grace: testGrace, shape: testShape}
 	w.faults = faultstore.New(w.bucket)
 	if err := vfs.MkdirAllSync(w.fs, testDir, 0o755); err != nil {
 		t.Fatal(err)
@@ -295,8 +299,12 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) options() Options {
+	var fs vfs.FS = w.fs
+	if w.diskFaults != nil {
+		fs = w.diskFaults
+	}
 	return Options{
-		Store: w.faults, ClusterID: "cluster", Prefix: "pre/fix", StoreID: testStoreID, FS: w.fs, DeleteGrace: w.grace,
+		Store: w.faults, ClusterID: "cluster", Prefix: "pre/fix", StoreID: testStoreID, FS: fs, DeleteGrace: w.grace,
 		CacheBytes: -1, IndexCacheBytes: -1, PrefetchBytes: -1,
 		Retry: store.RetryOptions{Attempts: 1, AttemptTimeout: 5 * time.Second},
 	}
@@ -317,7 +325,7 @@ func (w *world) openAt(epoch record.Epoch, change func(*LogOptions)) {
 	if w.tier, err = Open(w.t.Context(), w.options()); err != nil {
 		w.t.Fatal(err)
 	}
-	w.tier.shape = testShape
+	w.tier.shape = w.shape
 	o := LogOptions{TopicPartition: testTP, TopicID: testTopicID, Epoch: epoch, Dir: testDir, Local: w.local}
 	if change != nil {
 		change(&o)

@@ -27,7 +27,8 @@ func (w WriterID) String() string { return hex.EncodeToString(w[:]) }
 // KeyKind says what kind of object a key names.
 type KeyKind uint8
 
-// The kinds of object in the bucket.
+// The kinds of object in the bucket. The numbers of KeySegment and KeyPage are
+// part of the manifest's format.
 const (
 	KeyStore   KeyKind = iota + 1 // the id of the store
 	KeyTopic                      // one version of a topic's description

@@ -28,16 +28,13 @@ type localCopy struct {
 	head    []byte     // the bytes of the head object; empty when there is none
 }
 
-// with is the copy with one more writer.
-func (c localCopy) with(w WriterID) localCopy {
-	if slices.Contains(c.writers, w) {
-		return c
+// addWriter puts a writer behind the others, and forgets the oldest.
+func addWriter(writers []WriterID, w WriterID) []WriterID {
+	if slices.Contains(writers, w) {
+		return writers
 	}
-	c.writers = append(slices.Clone(c.writers), w)
-	if extra := len(c.writers) - maxWriters; extra > 0 {
-		c.writers = c.writers[extra:]
-	}
-	return c
+	writers = append(slices.Clone(writers), w)
+	return writers[max(0, len(writers)-maxWriters):]
 }
 
 func (c localCopy) encode() []byte {
@@ -76,26 +73,26 @@ func decodeLocalCopy(path string, b []byte) (localCopy, *Manifest, error) {
 	return c, m, nil
 }
 
-// readLocalCopy reads the copy in dir. A file that is not there gives an empty
-// copy and no manifest.
-func readLocalCopy(fsys vfs.FS, dir string, id record.TopicID, partition int32) (localCopy, *Manifest, error) {
+// readLocalCopy reads the writers and the manifest of the copy in dir. A file
+// that is not there gives neither.
+func readLocalCopy(fsys vfs.FS, dir string, id record.TopicID, partition int32) ([]WriterID, *Manifest, error) {
 	path := filepath.Join(dir, localCopyName)
 	b, err := vfs.ReadFile(fsys, path, maxFrame)
 	if errors.Is(err, fs.ErrNotExist) {
-		return localCopy{}, nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return localCopy{}, nil, fmt.Errorf("read local copy: %w", err)
+		return nil, nil, fmt.Errorf("read local copy: %w", err)
 	}
 	c, m, err := decodeLocalCopy(path, b)
 	if err != nil {
-		return localCopy{}, nil, err
+		return nil, nil, err
 	}
 	if m != nil && (m.TopicID != id || m.Partition != partition) {
-		return localCopy{}, nil, fmt.Errorf("read local copy: %w",
+		return nil, nil, fmt.Errorf("read local copy: %w",
 			corrupt(path, frameHeadSize, "manifest of partition %d of topic %v, want partition %d of topic %v", m.Partition, m.TopicID, partition, id))
 	}
-	return c, m, nil
+	return c.writers, m, nil
 }
 
 // writeLocalCopy makes the copy durable in dir.

@@ -113,7 +113,7 @@ type offsetRange struct{ from, to record.Offset }
 
 // work is what only the steps of a Log use.
 type work struct {
-	copy       localCopy
+	writers    []WriterID // of the local copy
 	reconciled bool
 	dead       bool // read-only for good
 	epoch      record.Epoch
@@ -165,7 +165,7 @@ func (t *Tier) OpenLog(ctx context.Context, o LogOptions) (*Log, error) {
 func (l *Log) loadCopy() error {
 	empty := &Manifest{TopicID: l.o.TopicID, Partition: l.o.TopicPartition.Partition}
 	l.manifest.Store(empty)
-	c, m, err := readLocalCopy(l.t.o.FS, l.o.Dir, l.o.TopicID, l.o.TopicPartition.Partition)
+	writers, m, err := readLocalCopy(l.t.o.FS, l.o.Dir, l.o.TopicID, l.o.TopicPartition.Partition)
 	var bad *record.CorruptionError
 	switch {
 	case errors.As(err, &bad):
@@ -174,7 +174,7 @@ func (l *Log) loadCopy() error {
 	case err != nil:
 		return err
 	}
-	l.work.copy = c
+	l.work.writers = writers
 	if m == nil {
 		return nil
 	}
@@ -184,6 +184,15 @@ func (l *Log) loadCopy() error {
 		l.phase, l.reason = ReadOnly, ReasonLogBehind
 	}
 	return nil
+}
+
+// saveCopy makes a manifest the local copy. encoded is its head object; nil
+// stands for encoding it again, which gives the same bytes.
+func (l *Log) saveCopy(m *Manifest, encoded []byte) error {
+	if encoded == nil && m.Seq > 0 {
+		encoded = m.encode()
+	}
+	return writeLocalCopy(l.t.o.FS, l.o.Dir, localCopy{writers: l.work.writers, head: encoded})
 }
 
 // Close ends the partition's work: it cancels a step under way and waits for
@@ -283,14 +292,14 @@ func (l *Log) TopicPartition() record.TopicPartition { return l.o.TopicPartition
 // name, limit and step make a Log the scheduler's.
 func (l *Log) name() string { return l.o.TopicPartition.String() }
 
-// maxSegmentBytes is the largest segment that Kafka's format allows.
-const maxSegmentBytes = 1<<31 - 1
-
 func (l *Log) limit(in lane) time.Duration {
+	limit := l.t.o.ControlTimeout
 	if in == laneUpload {
-		return l.t.o.uploadLimit(maxSegmentBytes)
+		if c, err := l.candidate(); err == nil && c.segment != nil {
+			limit += l.t.o.uploadLimit(c.segment.Size())
+		}
 	}
-	return l.t.o.ControlTimeout
+	return limit
 }
 
 // update changes the state and tells the partition when it did.

@@ -59,7 +59,7 @@ func (s *snapshot) reload(ctx context.Context) error {
 	if !ok || newest.headRef == s.m.ref() || s.m.after(newest.epoch, newest.seq) {
 		return nil
 	}
-	m, _, err := s.l.readHead(ctx, newest)
+	m, err := s.l.readHead(ctx, newest)
 	if err != nil {
 		return err
 	}

@@ -30,12 +30,13 @@ type verdict struct {
 	hold bool
 }
 
-// stepper is the work of one partition. step is never called twice at once.
+// stepper is the work of one partition. limit and step are never called at
+// once.
 type stepper interface {
-	// step does a bounded piece of work in a lane. limit is how long it may
-	// take by its own deadlines.
-	step(ctx context.Context, in lane) verdict
+	// limit is how long the next step in a lane may take; its context ends
+	// then. step does a bounded piece of work.
 	limit(in lane) time.Duration
+	step(ctx context.Context, in lane) verdict
 	// name is for the log.
 	name() string
 }

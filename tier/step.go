@@ -95,12 +95,17 @@ func (l *Log) failed(err error) verdict {
 		return verdict{}
 	}
 	l.work.failures++
-	wait := l.backoff()
-	l.t.o.Logger.Warn("archiving failed, will be tried again", "event", "tier_retry", "partition", l.name(), "failures", l.work.failures, "wait", wait, "error", err)
+	wait, reason := l.backoff(), reasonOf(err)
+	if reason == ReasonCorrupt {
+		wait *= 10 // each try may read a whole segment, and hope is small
+	}
+	if n := l.work.failures; n&(n-1) == 0 { // the 1st, 2nd, 4th, 8th…: thousands of partitions may fail at once
+		l.t.o.Logger.Warn("archiving failed, will be tried again", "event", "tier_retry", "partition", l.name(), "failures", n, "wait", wait, "error", err)
+	}
 	l.update(func() {
 		l.lastError = err
 		if l.phase != ReadOnly {
-			l.reason = reasonOf(err)
+			l.reason = reason
 		}
 	})
 	return verdict{after: wait, hold: true}

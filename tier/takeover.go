@@ -66,8 +66,8 @@ func (l *Log) takeOver(ctx context.Context) error {
 // the claim after each head that it writes.
 func (l *Log) claimEpoch(ctx context.Context) (control, error) {
 	// Whoever finds a head of ours in the bucket must know it for ours.
-	l.work.copy = l.work.copy.with(l.writer)
-	if err := writeLocalCopy(l.t.o.FS, l.o.Dir, l.work.copy); err != nil {
+	l.work.writers = addWriter(l.work.writers, l.writer)
+	if err := l.saveCopy(l.manifest.Load(), nil); err != nil {
 		return control{}, err
 	}
 	for range maxClaims {
@@ -170,12 +170,11 @@ func (l *Log) adopt(ctx context.Context, c control) (m *Manifest, seen bool, err
 	case newest.epoch == local.Epoch && newest.seq == local.Seq:
 		return nil, false, halted(ReasonForeignWriter, "head (%d, %d) of writer %v is there, the local copy has it of writer %v", newest.epoch, newest.seq, newest.writer, local.Writer)
 	}
-	m, b, err := l.readHead(ctx, newest)
+	m, err = l.readHead(ctx, newest)
 	if err != nil {
 		return nil, false, err
 	}
-	l.work.copy.head = b
-	return m, slices.Contains(l.work.copy.writers, m.Writer), nil
+	return m, slices.Contains(l.work.writers, m.Writer), nil
 }
 
 // checkObjects looks for the newest objects of a local copy that is higher
@@ -223,10 +222,7 @@ func (l *Log) reconcile(ctx context.Context, m *Manifest, seen bool) error {
 			return err
 		}
 	}
-	if err := writeLocalCopy(l.t.o.FS, l.o.Dir, l.work.copy); err != nil {
-		return err
-	}
-	return nil
+	return l.saveCopy(m, nil)
 }
 
 // compareEpochs finds the highest offset that can be compared.

@@ -18,7 +18,7 @@ import (
 
 // other is another broker over the same bucket, with a directory of its own.
 func (w *world) other(local *fakeLocal, fs *vfs.Mem) *world {
-	return &world{t: w.t, bucket: w.bucket, faults: faultstore.New(w.bucket), fs: fs, local: local, grace: w.grace, model: slices.Clone(w.model)}
+	return &world{t: w.t, bucket: w.bucket, faults: faultstore.New(w.bucket), fs: fs, local: local, grace: w.grace, shape: w.shape, model: slices.Clone(w.model)}
 }
 
 // A directory restored from an older snapshot, or a disk that lied: the local
@@ -306,7 +306,7 @@ func TestDamagedHeadIsNotPassedOver(t *testing.T) {
 			t.Fatalf("last error %v, want the damage", w.state().LastError)
 		}
 		w.bucket.damage(key, 40)
-		w.pass(5 * time.Minute)
+		w.pass(30 * time.Minute)
 		w.checkHistory()
 	})
 }
@@ -461,8 +461,8 @@ func TestReconcile(t *testing.T) {
 func TestLocalCopyRemembersTheNewestWriters(t *testing.T) {
 	var c localCopy
 	for i := range byte(50) {
-		c = c.with(WriterID{i})
-		c = c.with(WriterID{i})
+		c.writers = addWriter(c.writers, WriterID{i})
+		c.writers = addWriter(c.writers, WriterID{i})
 	}
 	if len(c.writers) != maxWriters || c.writers[maxWriters-1] != (WriterID{49}) {
 		t.Fatalf("%d writers up to %v", len(c.writers), c.writers[len(c.writers)-1])
