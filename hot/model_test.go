@@ -4,6 +4,7 @@ package hot_test
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"testing"
 
@@ -124,6 +125,13 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			m.sequence = 0
 		},
 		"read": func(t *rapid.T) { m.read(t) },
+		"": m.check,
+	}
+}
+
+// restarts are the ways in which a process ends.
+func (m *model) restarts() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
 		"power cut": func(t *rapid.T) {
 			m.survive(t, m.mem.Crash(), m.durable)
 			m.sequence = 0
@@ -146,7 +154,6 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			}
 			m.sequence = 0
 		},
-		"": m.check,
 	}
 }
 
@@ -250,6 +257,8 @@ func TestModel(t *testing.T) {
 		m := &model{mem: vfs.NewMem(), ctx: context.WithoutCancel(t.Context())}
 		m.open(rt)
 		defer func() { _ = m.store.Close(m.ctx) }()
-		rt.Repeat(m.actions())
+		actions := m.actions()
+		maps.Copy(actions, m.restarts())
+		rt.Repeat(actions)
 	})
 }

@@ -149,33 +149,7 @@ func TestSealedSegmentTellsItsContent(t *testing.T) {
 		t.Fatalf("durable to %d, all is sealed to %d", l.DurableOffset(), l.EndOffset())
 	}
 	for _, seg := range sealed {
-		if err := seg.Pin(); err != nil {
-			t.Fatal(err)
-		}
-		batches := split(t, drain(t, seg.Size(), seg.ReadUncachedAt))
-		seg.Unpin()
-		last := batches[len(batches)-1]
-		h := record.Batch(last.bytes).Header()
-		if batches[0].base != seg.BaseOffset() || last.next != seg.NextOffset() || seg.MaxTimestamp() != h.MaxTimestamp {
-			t.Fatalf("segment %d does not tell what it has", seg.BaseOffset())
-		}
-		b, err := seg.ProducerSnapshot()
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := record.ParseProducers(b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if v, err := p.Check(h, 0); err != nil || !v.Duplicate || v.Next != seg.NextOffset() {
-			t.Fatalf("the snapshot of segment %d does not end with it: %+v, %v", seg.BaseOffset(), v, err)
-		}
-		if e, _ := seg.Epochs().Last(); e.Epoch != h.LeaderEpoch {
-			t.Fatalf("segment %d ends with epoch %d, has %d", seg.BaseOffset(), e.Epoch, h.LeaderEpoch)
-		}
-		if seg.AbortedTxns() != nil {
-			t.Fatal("aborted transactions out of nowhere")
-		}
+		checkSealed(t, seg)
 	}
 	if _, err := list[len(list)-1].ProducerSnapshot(); err == nil {
 		t.Fatal("the active segment has a snapshot at its end")
@@ -191,5 +165,37 @@ func TestSealedSegmentTellsItsContent(t *testing.T) {
 		if seg.MaxTimestamp() != sealed[i].MaxTimestamp() || seg.NextOffset() != sealed[i].NextOffset() {
 			t.Fatalf("segment %d changed over a power cut", seg.BaseOffset())
 		}
+	}
+}
+
+// checkSealed compares what a segment says with the batches in it.
+func checkSealed(t *testing.T, seg *hot.Segment) {
+	t.Helper()
+	if err := seg.Pin(); err != nil {
+		t.Fatal(err)
+	}
+	batches := split(t, drain(t, seg.Size(), seg.ReadUncachedAt))
+	seg.Unpin()
+	last := batches[len(batches)-1]
+	h := record.Batch(last.bytes).Header()
+	if batches[0].base != seg.BaseOffset() || last.next != seg.NextOffset() || seg.MaxTimestamp() != h.MaxTimestamp {
+		t.Fatalf("segment %d does not tell what it has", seg.BaseOffset())
+	}
+	b, err := seg.ProducerSnapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := record.ParseProducers(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := p.Check(h, 0); err != nil || !v.Duplicate || v.Next != seg.NextOffset() {
+		t.Fatalf("the snapshot of segment %d does not end with it: %+v, %v", seg.BaseOffset(), v, err)
+	}
+	if e, _ := seg.Epochs().Last(); e.Epoch != h.LeaderEpoch {
+		t.Fatalf("segment %d ends with epoch %d, has %d", seg.BaseOffset(), e.Epoch, h.LeaderEpoch)
+	}
+	if seg.AbortedTxns() != nil {
+		t.Fatal("aborted transactions out of nowhere")
 	}
 }
