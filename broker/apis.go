@@ -19,8 +19,8 @@ type api struct {
 
 // apis is the table of keys, versions and handlers. Produce is advertised from
 // 0, or librdkafka would send gzip and lz4 uncompressed, and refuses 0 to 2 in
-// its answer. Produce and InitProducerId stop where transactions of version 2
-// begin.
+// its answer, and FindCoordinator, which it takes as the sign of lz4, refuses
+// all. Produce and InitProducerId stop where transactions of version 2 begin.
 func apis() map[kmsg.Key]api {
 	return map[kmsg.Key]api{
 		kmsg.Produce:              {wire.Versions{Min: 0, Max: 11}, (*Broker).handleProduce},
@@ -28,6 +28,7 @@ func apis() map[kmsg.Key]api {
 		kmsg.ListOffsets:          {wire.Versions{Min: 1, Max: 11}, (*Broker).handleListOffsets},
 		kmsg.Metadata:             {wire.Versions{Min: 0, Max: 13}, (*Broker).handleMetadata},
 		kmsg.ApiVersions:          {wire.Versions{Min: 0, Max: 5}, (*Broker).handleAPIVersions},
+		kmsg.FindCoordinator:      {wire.Versions{Min: 0, Max: 6}, (*Broker).handleFindCoordinator},
 		kmsg.CreateTopics:         {wire.Versions{Min: 2, Max: 7}, (*Broker).handleCreateTopics},
 		kmsg.DeleteTopics:         {wire.Versions{Min: 1, Max: 6}, (*Broker).handleDeleteTopics},
 		kmsg.InitProducerID:       {wire.Versions{Min: 0, Max: 4}, (*Broker).handleInitProducerID},
