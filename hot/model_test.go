@@ -125,7 +125,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			m.sequence = 0
 		},
 		"read": func(t *rapid.T) { m.read(t) },
-		"": m.check,
+		"":     m.check,
 	}
 }
 
