@@ -41,10 +41,11 @@ func (n *node) describeStore() string {
 	if n.store == nil {
 		return "none: everything stays on this disk (tier.store)"
 	}
-	if n.storeError != nil {
-		return fmt.Sprintf("%s, which does not answer: %v", n.storePlace(), n.storeError)
+	capabilities, err := n.probe.get()
+	if err != nil {
+		return fmt.Sprintf("%s, which does not answer: %v", n.storePlace(), err)
 	}
-	return fmt.Sprintf("%s: %s", n.storePlace(), n.capabilities)
+	return fmt.Sprintf("%s: %s", n.storePlace(), capabilities)
 }
 
 // storePlace names the store without its secrets.

@@ -37,19 +37,18 @@ type node struct {
 	logger  *slog.Logger
 	started time.Time
 
-	io           *vfs.IO
-	logs         *hot.Store
-	metadata     *cluster.Local
-	store        store.Store // nil without a store
-	capabilities store.Capabilities
-	storeError   error // why the store could not be asked at the start
-	tier         *tier.Tier
-	fetcher      *fetch.Fetcher
-	broker       *broker.Broker
-	server       *wire.Server
-	addresses    []string // host:port by listener, in the settings' order
-	console      *console.Server
-	ready        atomic.Bool
+	io        *vfs.IO
+	logs      *hot.Store
+	metadata  *cluster.Local
+	store     store.Store // nil without a store
+	probe     storeProbe
+	tier      *tier.Tier
+	fetcher   *fetch.Fetcher
+	broker    *broker.Broker
+	server    *wire.Server
+	addresses []string // name://host:port, in the settings' order
+	console   *console.Server
+	ready     atomic.Bool
 
 	// closers undo the steps of the start, in their order.
 	closers []closer
@@ -167,10 +166,10 @@ func (n *node) openTier(ctx context.Context, newCluster bool) error {
 
 	ask, cancel := context.WithTimeout(ctx, storeWait)
 	defer cancel()
-	n.capabilities, n.storeError = store.ProbeUnder(ask, n.store, probePrefix(n.cfg.Tier))
+	away := n.probeStore(ask)
 	if !bound {
-		if n.storeError != nil {
-			return fmt.Errorf("the object store does not answer, and this data directory was never bound to it: %w", n.storeError)
+		if away != nil {
+			return fmt.Errorf("the object store does not answer, and this data directory was never bound to it: %w", away)
 		}
 		if err := n.bind(ask, newCluster); err != nil {
 			return err
@@ -202,7 +201,18 @@ func (n *node) openTier(ctx context.Context, newCluster bool) error {
 		return err
 	}
 	n.onClose("the cold tier", n.tier.Close)
-	return n.verifyStore(ask)
+	if away == nil {
+		away = n.tier.Verify(ask)
+	}
+	if errors.Is(away, tier.ErrStoreMismatch) {
+		return away
+	}
+	if away != nil {
+		n.logger.Warn("the object store does not answer: serving what is local", "event", "store_down", "error", away)
+		n.probe.set(store.Capabilities{}, away)
+		n.probeLater()
+	}
+	return nil
 }
 
 // bind gives an unbound data directory its place in the bucket. One that holds
@@ -219,22 +229,6 @@ func (n *node) bind(ctx context.Context, newCluster bool) error {
 	}
 	// Durable here before the bucket sees it.
 	return n.metadata.SetStoreID(ctx, tier.NewStoreID().String())
-}
-
-func (n *node) verifyStore(ctx context.Context) error {
-	if n.storeError != nil {
-		n.logger.Warn("the object store does not answer: serving what is local", "event", "store_down", "error", n.storeError)
-		return nil
-	}
-	err := n.tier.Verify(ctx)
-	if errors.Is(err, tier.ErrStoreMismatch) {
-		return err
-	}
-	if err != nil {
-		n.storeError = err
-		n.logger.Warn("the object store does not answer: serving what is local", "event", "store_down", "error", err)
-	}
-	return nil
 }
 
 func (n *node) openBroker(ctx context.Context) error {

@@ -22,21 +22,23 @@ func openStore(ctx context.Context, t config.Tier, io *vfs.IO) (store.Store, err
 		return dirstore.New(dirstore.Options{Path: t.DirPath, IO: io})
 	case config.StoreS3:
 		return s3store.New(ctx, s3store.Options{
-			Endpoint:  t.S3.Endpoint,
-			Region:    t.S3.Region,
-			Bucket:    t.S3.Bucket,
-			PathStyle: t.S3.PathStyle,
-			AccessKey: t.S3.AccessKeyID,
-			SecretKey: t.S3.SecretAccessKey,
+			Endpoint:   t.S3.Endpoint,
+			Region:     t.S3.Region,
+			Bucket:     t.S3.Bucket,
+			PathStyle:  t.S3.PathStyle,
+			AccessKey:  t.S3.AccessKeyID,
+			SecretKey:  t.S3.SecretAccessKey,
+			MaxUploads: t.Uploaders,
 		})
 	case config.StoreMinio:
 		return miniostore.New(ctx, miniostore.Options{
-			Endpoint:  t.S3.Endpoint,
-			Region:    t.S3.Region,
-			Bucket:    t.S3.Bucket,
-			PathStyle: t.S3.PathStyle,
-			AccessKey: t.S3.AccessKeyID,
-			SecretKey: t.S3.SecretAccessKey,
+			Endpoint:   t.S3.Endpoint,
+			Region:     t.S3.Region,
+			Bucket:     t.S3.Bucket,
+			PathStyle:  t.S3.PathStyle,
+			AccessKey:  t.S3.AccessKeyID,
+			SecretKey:  t.S3.SecretAccessKey,
+			MaxUploads: t.Uploaders,
 		})
 	}
 	return nil, fmt.Errorf("open the object store: tier.store is %s", t.Store)

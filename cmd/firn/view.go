@@ -75,8 +75,8 @@ func (v *view) storeStatus() console.StoreStatus {
 		return console.StoreStatus{Kind: config.StoreNone, OldestLocalOnlyMs: -1}
 	}
 	s := console.StoreStatus{Kind: n.cfg.Tier.Store, Where: n.storePlace(), State: "active", OldestLocalOnlyMs: -1}
-	if n.storeError == nil {
-		s.Capabilities = strings.Split(n.capabilities.String(), ", ")
+	if capabilities, err := n.probe.get(); err == nil {
+		s.Capabilities = strings.Fields(capabilities.String())
 	}
 	return s
 }
