@@ -134,11 +134,11 @@ func (l *Log) giveUpAttempt() {
 	l.work.attempt = nil
 }
 
-// stamped is the orphans, with their tombstones' time set to now, as many as
-// there is room for.
+// stamped is the orphans, with their tombstones' time set to now. All of them
+// go into the next head, whatever room there is: once the chain has grown over
+// them no takeover would find them again.
 func (l *Log) stamped() []Tombstone {
-	room := max(0, l.t.shape.tombstones-len(l.manifest.Load().Tombstones))
-	stamped := slices.Clone(l.work.orphans[:min(room, len(l.work.orphans))])
+	stamped := slices.Clone(l.work.orphans)
 	for i := range stamped {
 		stamped[i].AtMs = l.t.nowMs()
 	}

@@ -4,6 +4,7 @@ package tier
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -219,4 +220,48 @@ func TestCloseDuringUpload(t *testing.T) {
 			t.Fatalf("Close waited %v for an upload that hangs", waited)
 		}
 	})
+}
+
+// Lives of any shape: records, log starts, faults, crashes and clean stops in a
+// random order, each seed the same every time.
+func TestRandomLives(t *testing.T) {
+	// Requests that arrive after the next life took over are left out: what
+	// they leave behind is a scrub's to find.
+	effects := []faultstore.Effect{
+		faultstore.Unavailable, faultstore.Refuse, faultstore.AppliedButFailed,
+		faultstore.Hang, faultstore.TornShort, faultstore.TornFlip, faultstore.Twice,
+	}
+	for seed := range uint64(200) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				r := rand.New(rand.NewPCG(seed, 1))
+				w.open()
+				for range 25 {
+					switch r.IntN(8) {
+					case 0, 1, 2:
+						w.produce(1 + r.IntN(3))
+					case 3:
+						w.setLogStart(record.Offset(r.Int64N(int64(w.local.EndOffset()) + 1)))
+					case 4:
+						w.faults.Inject(faultstore.Fault{Skip: r.IntN(5), Times: 1 + r.IntN(4), Effect: effects[r.IntN(len(effects))]})
+					case 5:
+						w.crash()
+						w.open()
+					case 6:
+						w.close()
+						w.open()
+					}
+					w.pass(time.Duration(r.Int64N(int64(testGrace))))
+					w.retain()
+				}
+				w.faults.Clear()
+				w.crash()
+				w.open()
+				w.produce(1)
+				w.pass(60 * testGrace)
+				w.checkHistory()
+				w.checkBucket()
+			})
+		})
+	}
 }
