@@ -268,8 +268,10 @@ func TestManifestAgainstAList(t *testing.T) {
 	})
 }
 
-func TestManifestRefusesWhatBreaksIt(t *testing.T) {
-	base := Manifest{TopicID: testTopicID, Epoch: 2, Seq: 1}
+// eightSegments is a chain of eight segments, and the same with a page.
+func eightSegments(t *testing.T) (base, paged Manifest) {
+	t.Helper()
+	base = Manifest{TopicID: testTopicID, Epoch: 2, Seq: 1}
 	for i := range 8 {
 		var err error
 		if base, err = base.append(segmentEntry(record.Offset(10*i), record.Offset(10*i+10), uint64(i))); err != nil {
@@ -280,74 +282,81 @@ func TestManifestRefusesWhatBreaksIt(t *testing.T) {
 	if !ok || paged.check() != nil {
 		t.Fatal("no page was made")
 	}
-	t.Run("by itself", func(t *testing.T) {
-		for name, damage := range map[string]func(m *Manifest){
-			"hole":                      func(m *Manifest) { m.Recent = slices.Delete(slices.Clone(m.Recent), 2, 3) },
-			"hole behind the pages":     func(m *Manifest) { m.Pages[0].To -= 10 },
-			"end":                       func(m *Manifest) { m.End++ },
-			"start in no page":          func(m *Manifest) { m.Start = 50 },
-			"bytes":                     func(m *Manifest) { m.Bytes++ },
-			"segments":                  func(m *Manifest) { m.Segments-- },
-			"named and condemned":       func(m *Manifest) { m.Tombstones = []Tombstone{m.Recent[1].tombstone(0)} },
-			"page named and condemned":  func(m *Manifest) { m.Tombstones = []Tombstone{m.Pages[0].tombstone(0)} },
-			"condemned twice":           func(m *Manifest) { m.Tombstones = slices.Repeat([]Tombstone{segmentEntry(0, 1, 99).tombstone(0)}, 2) },
-			"tombstone of unknown kind": func(m *Manifest) { m.Tombstones = []Tombstone{{Kind: KeyHead}} },
-			"unknown kind":              func(m *Manifest) { m.Recent[0].Kind = 9 },
-			"segment with a reason":     func(m *Manifest) { m.Recent[0].Reason = GapExpired },
-			"footer beyond the object":  func(m *Manifest) { m.Recent[0].FooterSize = 1 << 20 },
-			"negative log start":        func(m *Manifest) { m.LogStart = -1 },
-		} {
-			m := paged
-			m.Pages, m.Recent = slices.Clone(m.Pages), slices.Clone(m.Recent)
-			damage(&m)
-			if m.check() == nil {
-				t.Errorf("%s: passed", name)
-			}
+	return base, paged
+}
+
+func TestManifestCheck(t *testing.T) {
+	_, paged := eightSegments(t)
+	for name, damage := range map[string]func(m *Manifest){
+		"hole":                      func(m *Manifest) { m.Recent = slices.Delete(slices.Clone(m.Recent), 2, 3) },
+		"hole behind the pages":     func(m *Manifest) { m.Pages[0].To -= 10 },
+		"end":                       func(m *Manifest) { m.End++ },
+		"start in no page":          func(m *Manifest) { m.Start = 50 },
+		"bytes":                     func(m *Manifest) { m.Bytes++ },
+		"segments":                  func(m *Manifest) { m.Segments-- },
+		"named and condemned":       func(m *Manifest) { m.Tombstones = []Tombstone{m.Recent[1].tombstone(0)} },
+		"page named and condemned":  func(m *Manifest) { m.Tombstones = []Tombstone{m.Pages[0].tombstone(0)} },
+		"condemned twice":           func(m *Manifest) { m.Tombstones = slices.Repeat([]Tombstone{segmentEntry(0, 1, 99).tombstone(0)}, 2) },
+		"tombstone of unknown kind": func(m *Manifest) { m.Tombstones = []Tombstone{{Kind: KeyHead}} },
+		"unknown kind":              func(m *Manifest) { m.Recent[0].Kind = 9 },
+		"segment with a reason":     func(m *Manifest) { m.Recent[0].Reason = GapExpired },
+		"footer beyond the object":  func(m *Manifest) { m.Recent[0].FooterSize = 1 << 20 },
+		"negative log start":        func(m *Manifest) { m.LogStart = -1 },
+	} {
+		m := paged
+		m.Pages, m.Recent = slices.Clone(m.Pages), slices.Clone(m.Recent)
+		damage(&m)
+		if m.check() == nil {
+			t.Errorf("%s: passed", name)
 		}
-	})
-	t.Run("as a successor", func(t *testing.T) {
-		for name, change := range map[string]func(m *Manifest){
-			"same sequence":             func(m *Manifest) { m.Seq-- },
-			"lower epoch":               func(m *Manifest) { m.Epoch-- },
-			"another topic":             func(m *Manifest) { m.TopicID[0]++ },
-			"lower log start":           func(m *Manifest) { m.LogStart = 4 },
-			"shorter":                   func(m *Manifest) { m.Recent = m.Recent[:len(m.Recent)-1]; m.End -= 10 },
-			"start above the log start": func(m *Manifest) { m.Start = 10 },
-			"page lost":                 func(m *Manifest) { m.Pages = nil; m.Start = 40; m.LogStart = 40 },
-			"segment exchanged":         func(m *Manifest) { m.Recent[0] = segmentEntry(40, 50, 500) },
-		} {
-			prev := paged
-			prev.LogStart = 5
-			m := prev
-			m.Recent = slices.Clone(m.Recent)
-			m.Seq++
-			if err := m.checkSuccessor(&prev); err != nil {
-				t.Fatal(err)
-			}
-			change(&m)
-			if m.checkSuccessor(&prev) == nil {
-				t.Errorf("%s: passed", name)
-			}
+	}
+}
+
+func TestManifestCheckSuccessor(t *testing.T) {
+	_, paged := eightSegments(t)
+	for name, change := range map[string]func(m *Manifest){
+		"same sequence":             func(m *Manifest) { m.Seq-- },
+		"lower epoch":               func(m *Manifest) { m.Epoch-- },
+		"another topic":             func(m *Manifest) { m.TopicID[0]++ },
+		"lower log start":           func(m *Manifest) { m.LogStart = 4 },
+		"shorter":                   func(m *Manifest) { m.Recent = m.Recent[:len(m.Recent)-1]; m.End -= 10 },
+		"start above the log start": func(m *Manifest) { m.Start = 10 },
+		"page lost":                 func(m *Manifest) { m.Pages = nil; m.Start = 40; m.LogStart = 40 },
+		"segment exchanged":         func(m *Manifest) { m.Recent[0] = segmentEntry(40, 50, 500) },
+	} {
+		prev := paged
+		prev.LogStart = 5
+		m := prev
+		m.Recent = slices.Clone(m.Recent)
+		m.Seq++
+		if err := m.checkSuccessor(&prev); err != nil {
+			t.Fatal(err)
 		}
-	})
-	t.Run("changes", func(t *testing.T) {
-		if _, err := base.append(segmentEntry(90, 100, 50)); err == nil {
-			t.Error("a segment behind a hole was appended")
+		change(&m)
+		if m.checkSuccessor(&prev) == nil {
+			t.Errorf("%s: passed", name)
 		}
-		if _, err := base.append(segmentEntry(70, 90, 50)); err == nil {
-			t.Error("a segment over the end was appended")
-		}
-		if _, err := base.replace(segmentEntry(15, 30, 50), 0); err == nil {
-			t.Error("a replacement that begins inside an entry was made")
-		}
-		if _, err := base.replace(segmentEntry(10, 20, 1), 0); err == nil {
-			t.Error("an entry was replaced by itself, and its object condemned")
-		}
-		if _, _, err := paged.drop(base.Recent[1:4], 0, 9); err == nil {
-			t.Error("entries of another page were taken for the page's")
-		}
-		if _, _, err := paged.replaceInPage(1, base.Recent[:4], segmentEntry(0, 10, 50), 2, 0); err == nil {
-			t.Error("a page that is not there was replaced")
-		}
-	})
+	}
+}
+
+func TestManifestChangesAreRefused(t *testing.T) {
+	base, paged := eightSegments(t)
+	if _, err := base.append(segmentEntry(90, 100, 50)); err == nil {
+		t.Error("a segment behind a hole was appended")
+	}
+	if _, err := base.append(segmentEntry(70, 90, 50)); err == nil {
+		t.Error("a segment over the end was appended")
+	}
+	if _, err := base.replace(segmentEntry(15, 30, 50), 0); err == nil {
+		t.Error("a replacement that begins inside an entry was made")
+	}
+	if _, err := base.replace(segmentEntry(10, 20, 1), 0); err == nil {
+		t.Error("an entry was replaced by itself, and its object condemned")
+	}
+	if _, _, err := paged.drop(base.Recent[1:4], 0, 9); err == nil {
+		t.Error("entries of another page were taken for the page's")
+	}
+	if _, _, err := paged.replaceInPage(1, base.Recent[:4], segmentEntry(0, 10, 50), 2, 0); err == nil {
+		t.Error("a page that is not there was replaced")
+	}
 }
