@@ -156,23 +156,36 @@ func (b *Broker) partitionByID(id record.TopicID, number int32) (*partition.Part
 	return t.partition(number)
 }
 
-// Topics lists the live topics' partitions, for whoever shows the broker to a
-// person. The order is not defined; the slices must not be written to.
+// Topics lists the partitions of the live topics that are not offline, for
+// whoever shows the broker to a person. The topics' order is not defined.
 func (b *Broker) Topics() [][]*partition.Partition {
 	all := b.topics.all()
 	partitions := make([][]*partition.Partition, len(all))
 	for i, t := range all {
-		partitions[i] = t.partitions
+		partitions[i] = t.open()
 	}
 	return partitions
 }
 
-// Partitions are those of a live topic; ok is false when there is no such
-// topic. The slice must not be written to.
+// Partitions are those of a live topic that are not offline; ok is false when
+// there is no such topic.
 func (b *Broker) Partitions(topic string) (partitions []*partition.Partition, ok bool) {
 	t, ok := b.topics.byName(topic)
 	if !ok {
 		return nil, false
 	}
-	return t.partitions, true
+	return t.open(), true
+}
+
+// Offline lists the partitions that could not be opened, with the reason.
+func (b *Broker) Offline() map[record.TopicPartition]error {
+	offline := make(map[record.TopicPartition]error)
+	for _, t := range b.topics.all() {
+		for i, err := range t.offline {
+			if err != nil {
+				offline[record.TopicPartition{Topic: t.Name, Partition: int32(i)}] = err
+			}
+		}
+	}
+	return offline
 }

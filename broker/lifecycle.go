@@ -26,8 +26,8 @@ func (b *Broker) openTopics(ctx context.Context) error {
 		t, live := m.TopicByID(f.TopicID)
 		switch _, deleting := m.DeletingTopic(f.TopicID); {
 		case deleting:
-			if err := b.dropFound(ctx, f); err != nil {
-				return err
+			if err := b.options.Logs.DeleteFound(ctx, f); err != nil {
+				return fmt.Errorf("finish the deletion of %s: %w", f.Dir, err)
 			}
 		case live && t.Name == f.TopicPartition.Topic && f.TopicPartition.Partition < t.Partitions:
 			if found[f.TopicID] == nil {
@@ -54,9 +54,7 @@ func (b *Broker) openTopics(ctx context.Context) error {
 		}
 		opening.Go(func() error {
 			one, err := b.openPartitions(ctx, t, config, found[t.ID], limit)
-			if err == nil {
-				b.topics.add(one)
-			}
+			b.topics.add(one) // also after an error, to be closed
 			return err
 		})
 	}
@@ -66,22 +64,15 @@ func (b *Broker) openTopics(ctx context.Context) error {
 	return b.raiseProducerIDs(ctx)
 }
 
-// dropFound moves the directory of a topic that is being deleted aside.
-func (b *Broker) dropFound(ctx context.Context, f hot.FoundLog) error {
-	log, err := b.options.Logs.OpenLog(ctx, f.TopicPartition, f.TopicID, hot.LogOptions{})
-	if err == nil {
-		err = b.options.Logs.DeleteLog(ctx, log)
-	}
-	if err != nil {
-		return fmt.Errorf("finish the deletion of %s: %w", f.Dir, err)
-	}
-	return nil
-}
-
 // openPartitions opens those partitions of a topic that are among found and
-// creates the others. After an error none is open.
+// creates the others. One whose log is damaged goes offline, and the others
+// serve. After any other error the topic holds those that could be opened.
 func (b *Broker) openPartitions(ctx context.Context, t cluster.Topic, config cluster.TopicConfig, found map[int32]bool, limit chan struct{}) (*topic, error) {
-	one := &topic{Topic: t, config: config, partitions: make([]*partition.Partition, t.Partitions)}
+	one := &topic{
+		Topic: t, config: config,
+		partitions: make([]*partition.Partition, t.Partitions),
+		offline:    make([]error, t.Partitions),
+	}
 	errs := make([]error, t.Partitions)
 	var opening sync.WaitGroup
 	for i := range t.Partitions {
@@ -94,13 +85,15 @@ func (b *Broker) openPartitions(ctx context.Context, t cluster.Topic, config clu
 		})
 	}
 	opening.Wait()
-	if err := errors.Join(errs...); err != nil {
-		for _, p := range one.partitions {
-			if p != nil {
-				err = errors.Join(err, p.Close(ctx))
-			}
+	for i, err := range errs {
+		var damage *record.CorruptionError
+		if errors.As(err, &damage) {
+			b.logger.Error("a partition's log is damaged: it stays offline", "event", "partition_offline", "topic", t.Name, "partition", i, "error", err)
+			one.offline[i], errs[i] = err, nil
 		}
-		return nil, fmt.Errorf("open topic %q: %w", t.Name, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return one, fmt.Errorf("open topic %q: %w", t.Name, err)
 	}
 	return one, nil
 }
@@ -144,7 +137,7 @@ func (b *Broker) partitionOptions(t cluster.Topic, config cluster.TopicConfig, n
 func (b *Broker) raiseProducerIDs(ctx context.Context) error {
 	seen := int64(record.NoProducerID)
 	for _, t := range b.topics.all() {
-		for _, p := range t.partitions {
+		for _, p := range t.open() {
 			seen = max(seen, p.Log().MaxProducerID())
 		}
 	}
@@ -174,7 +167,7 @@ func (b *Broker) createTopic(ctx context.Context, c cluster.CreateTopic) (*topic
 	if err != nil {
 		// The disk refused: take the topic back, so that the client may try
 		// again under the same name.
-		return nil, errors.Join(fmt.Errorf("%w: %w", record.ErrStorage, err), b.withdraw(ctx, t.ID))
+		return nil, errors.Join(fmt.Errorf("%w: %w", record.ErrStorage, err), b.withdraw(ctx, one))
 	}
 	b.topics.add(one)
 	b.saveTopic(ctx, one, false)
@@ -182,23 +175,34 @@ func (b *Broker) createTopic(ctx context.Context, c cluster.CreateTopic) (*topic
 	return one, nil
 }
 
-// withdraw deletes a topic whose partitions could not be created.
-func (b *Broker) withdraw(ctx context.Context, id record.TopicID) error {
-	if _, err := b.cluster.MarkDeleting(ctx, id); err != nil {
-		return fmt.Errorf("withdraw topic %s: %w", id, err)
+// withdraw deletes a topic whose partitions could not all be created.
+func (b *Broker) withdraw(ctx context.Context, t *topic) error {
+	if _, err := b.cluster.MarkDeleting(ctx, t.ID); err != nil {
+		return fmt.Errorf("withdraw topic %q: %w", t.Name, err)
 	}
-	for _, f := range b.options.Logs.Found() {
-		if f.TopicID == id {
-			if err := b.dropFound(ctx, f); err != nil {
-				return err
-			}
-		}
+	if err := b.dropLogs(ctx, t); err != nil {
+		return fmt.Errorf("withdraw topic %q: %w", t.Name, err)
 	}
-	if _, err := b.cluster.ReleaseName(ctx, id); err != nil {
-		return fmt.Errorf("withdraw topic %s: %w", id, err)
+	if _, err := b.cluster.ReleaseName(ctx, t.ID); err != nil {
+		return fmt.Errorf("withdraw topic %q: %w", t.Name, err)
 	}
 	b.kickSweep()
 	return nil
+}
+
+// dropLogs moves the local logs of a topic aside that is being deleted, those
+// of offline partitions too.
+func (b *Broker) dropLogs(ctx context.Context, t *topic) error {
+	var errs []error
+	for _, p := range t.open() {
+		errs = append(errs, p.Delete(ctx))
+	}
+	for _, f := range b.options.Logs.Found() {
+		if f.TopicID == t.ID {
+			errs = append(errs, b.options.Logs.DeleteFound(ctx, f))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // deleteTopic takes a topic from the clients, moves its logs aside and frees
@@ -212,11 +216,7 @@ func (b *Broker) deleteTopic(ctx context.Context, id record.TopicID) error {
 	}
 	if one := b.topics.remove(id); one != nil {
 		b.saveTopic(ctx, one, true)
-		var errs []error
-		for _, p := range one.partitions {
-			errs = append(errs, p.Delete(ctx))
-		}
-		if err := errors.Join(errs...); err != nil {
+		if err := b.dropLogs(ctx, one); err != nil {
 			// The name stays taken until the next start moves what is left.
 			return fmt.Errorf("%w: delete topic %q: %w", record.ErrStorage, t.Name, err)
 		}

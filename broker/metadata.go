@@ -108,8 +108,13 @@ func (b *Broker) describeTopic(one *topic, req *kmsg.MetadataRequest) kmsg.Metad
 	node := []int32{b.cluster.Metadata().NodeID}
 	for i, p := range one.partitions {
 		part := kmsg.NewMetadataResponseTopicPartition()
-		part.Partition, part.Leader, part.LeaderEpoch = int32(i), node[0], int32(p.LeaderEpoch())
-		part.Replicas, part.ISR = node, node
+		part.Partition, part.Replicas = int32(i), node
+		if p == nil {
+			part.ErrorCode, part.Leader, part.LeaderEpoch = codeOffline, -1, -1
+			part.OfflineReplicas = node
+		} else {
+			part.Leader, part.LeaderEpoch, part.ISR = node[0], int32(p.LeaderEpoch()), node
+		}
 		t.Partitions = append(t.Partitions, part)
 	}
 	return t

@@ -18,8 +18,11 @@ import (
 // once it is among the broker's topics.
 type topic struct {
 	cluster.Topic
-	config     cluster.TopicConfig
+	config cluster.TopicConfig
+	// partitions are by number; one that could not be opened, because its
+	// log is damaged, is nil, and the reason is in offline.
 	partitions []*partition.Partition
+	offline    []error
 	// saved says whether the bucket knows the topic as it is, or need not.
 	saved atomic.Bool
 }
@@ -28,13 +31,27 @@ func (t *topic) partition(number int32) (*partition.Partition, error) {
 	if number < 0 || int(number) >= len(t.partitions) {
 		return nil, fmt.Errorf("topic %q has no partition %d: %w", t.Name, number, errUnknownTopic)
 	}
-	return t.partitions[number], nil
+	if p := t.partitions[number]; p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("partition %s-%d is offline: %w: %w", t.Name, number, record.ErrStorage, t.offline[number])
+}
+
+// open lists the partitions that are not offline.
+func (t *topic) open() []*partition.Partition {
+	open := make([]*partition.Partition, 0, len(t.partitions))
+	for _, p := range t.partitions {
+		if p != nil {
+			open = append(open, p)
+		}
+	}
+	return open
 }
 
 // close closes the partitions and joins their errors.
 func (t *topic) close(ctx context.Context) error {
 	var errs []error
-	for _, p := range t.partitions {
+	for _, p := range t.open() {
 		errs = append(errs, p.Close(ctx))
 	}
 	return errors.Join(errs...)

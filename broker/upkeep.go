@@ -25,7 +25,7 @@ const (
 func (b *Broker) retainLoop() {
 	b.every(b.options.RetentionInterval, nil, func() {
 		for _, t := range b.topics.all() {
-			for _, p := range t.partitions {
+			for _, p := range t.open() {
 				if err := p.ApplyRetention(b.ctx); err != nil && b.ctx.Err() == nil {
 					b.logger.Warn("retention failed", "event", "retention_failed",
 						"topic", t.Name, "partition", p.TopicPartition().Partition, "error", err)

@@ -229,6 +229,32 @@ func (s *Store) DeleteLog(ctx context.Context, l *Log) error {
 	return nil
 }
 
+// DeleteFound moves the directory of a partition aside that was found and never
+// opened, be it whole or damaged, durably, as DeleteLog does. The error wraps
+// fs.ErrExist when it is open.
+func (s *Store) DeleteFound(ctx context.Context, f FoundLog) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.reserve(f.TopicPartition); err != nil {
+		return fmt.Errorf("delete log %s: %w", f.TopicPartition, err)
+	}
+	var o LogOptions
+	o.EnsureDefaults()
+	moved, err := s.moveAside(newLog(s, f.TopicPartition, f.TopicID, f.Dir, o))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.logs, f.TopicPartition)
+	if moved != "" {
+		delete(s.found, f.TopicPartition)
+		s.trash = append(s.trash, trash{dir: moved, due: s.deleteAfter()})
+	}
+	if err != nil {
+		return fmt.Errorf("delete log %s: %w: %w", f.TopicPartition, record.ErrStorage, err)
+	}
+	return nil
+}
+
 // moveAside renames the directory of a log that was shut. The path it answers
 // is "" when it could not be renamed.
 func (s *Store) moveAside(l *Log) (moved string, err error) {

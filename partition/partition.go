@@ -83,6 +83,9 @@ type Partition struct {
 	log   *hot.Log
 	cold  *tier.Log // nil when not tiered
 
+	// opened is set once all of the above is: hooks that come before have
+	// nothing to tell that Open does not look at itself.
+	opened    atomic.Bool
 	watchers  watchers
 	epoch     atomic.Int32
 	retention atomic.Pointer[Retention]
@@ -148,6 +151,8 @@ func Open(ctx context.Context, o Options) (*Partition, error) {
 		}
 		p.cold = cold
 	}
+	p.opened.Store(true)
+	p.onSeal()
 	return p, nil
 }
 
@@ -232,9 +237,16 @@ func (p *Partition) raise(durable record.Offset) {
 	}
 }
 
-func (p *Partition) onDurable(durable record.Offset) { p.raise(durable) }
+func (p *Partition) onDurable(durable record.Offset) {
+	if p.opened.Load() {
+		p.raise(durable)
+	}
+}
 
 func (p *Partition) onSeal() {
+	if !p.opened.Load() {
+		return
+	}
 	// A sealed segment is synced; nothing of it may wait for a high watermark
 	// that is only late.
 	p.raise(p.log.DurableOffset())

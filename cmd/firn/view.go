@@ -63,6 +63,9 @@ func (v *view) Status(context.Context) (console.Status, error) {
 	if !oldest.IsZero() {
 		s.Store.OldestLocalOnlyMs = max(0, time.Since(oldest).Milliseconds())
 	}
+	for tp, err := range n.broker.Offline() {
+		s.Attention = append(s.Attention, console.PartitionStatus{Topic: tp.Topic, Partition: tp.Partition, State: "offline", Reason: err.Error()})
+	}
 	slices.SortFunc(s.Attention, func(a, b console.PartitionStatus) int {
 		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	})
@@ -129,11 +132,11 @@ func (v *view) Segments(ctx context.Context, topic string, number int32) ([]cons
 	if !ok {
 		return nil, fmt.Errorf("topic %q: %w", topic, console.ErrNotFound)
 	}
-	if int(number) >= len(partitions) {
-		return nil, fmt.Errorf("partition %d of topic %q: %w", number, topic, console.ErrNotFound)
-	}
 	if number >= 0 {
-		partitions = partitions[number : number+1]
+		partitions = slices.DeleteFunc(partitions, func(p *partition.Partition) bool { return p.TopicPartition().Partition != number })
+		if len(partitions) == 0 {
+			return nil, fmt.Errorf("partition %d of topic %q: %w", number, topic, console.ErrNotFound)
+		}
 	}
 	all := []console.Segment{}
 	for _, p := range partitions {
