@@ -5,7 +5,6 @@
 package integration
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"fmt"
@@ -146,10 +145,8 @@ var franz = client{
 			kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(50_000))
 		defer cl.Close()
 		failed := make(chan error, 1)
-		lines := bufio.NewScanner(bytes.NewReader(text))
-		lines.Buffer(nil, 1<<20)
-		for lines.Scan() {
-			cl.Produce(t.Context(), kgo.SliceRecord(bytes.Clone(lines.Bytes())), func(_ *kgo.Record, err error) {
+		for line := range bytes.Lines(text) {
+			cl.Produce(t.Context(), kgo.SliceRecord(bytes.TrimSuffix(line, []byte("\n"))), func(_ *kgo.Record, err error) {
 				if err != nil {
 					select {
 					case failed <- err:
@@ -290,4 +287,71 @@ func checkCodec(t *testing.T, who string, i int, log []byte, input int) {
 		t.Errorf("%s, %s: %d bytes of text take %d on disk, %d %%", who, codecs[i].name, input, len(log), percent)
 	}
 	t.Logf("%s, %s: %d bytes of text in %d batches of %d bytes", who, codecs[i].name, input, batches, len(log))
+}
+
+// A history that lies in both tiers is read from offset 0 without a seam, by
+// both clients, while it grows and while its local part moves on.
+func TestReplayAcrossBothTiers(t *testing.T) {
+	g := testutil.StartGateway(t)
+	b := testutil.StartBroker(t, tiered(g, "s3", map[string]string{"tier.roll.ms": "1h"}))
+	createTopic(t, b, "seam", 1, "segment.bytes=1048576", "local.retention.bytes=2097152")
+	text := textFor(t, 0)[:8<<20]
+	text = text[:bytes.LastIndexByte(text, '\n')+1]
+	half := bytes.IndexByte(text[4<<20:], '\n') + 4<<20 + 1
+	produce := func(text []byte) { franz.produce(t, b, "seam", 0, text) }
+	produce(text[:half])
+	waitFor(t, "a history in both tiers", func() (bool, any) {
+		segments := segmentsOf(t, b, "seam", 0)
+		last := segments[len(segments)-1]
+		return segments[0].Tier == console.TierStore && last.Tier == console.TierLocal && last.Bytes > 0, segments
+	})
+
+	// The second half comes while the first is read: the seam moves under
+	// the reader.
+	lines := bytes.Count(text, []byte("\n"))
+	producer := b.Client(kgo.DefaultProduceTopic("seam"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	var records []*kgo.Record
+	for line := range bytes.Lines(text[half:]) {
+		records = append(records, kgo.SliceRecord(bytes.TrimSuffix(line, []byte("\n"))))
+	}
+	grown := make(chan error, 1)
+	go func() { grown <- producer.ProduceSync(t.Context(), records...).FirstErr() }()
+	if got, want := franz.consume(t, b, "seam", lines), digestOf(text); got != want {
+		t.Errorf("franz-go, while it grew:\n%s came back of\n%s", got, want)
+	}
+	if err := <-grown; err != nil {
+		t.Fatalf("produce: %v", err)
+	}
+	for _, c := range []client{kcat, franz} {
+		if got, want := c.consume(t, b, "seam", lines), digestOf(text); got != want {
+			t.Errorf("%s:\n%s came back of\n%s", c.name, got, want)
+		}
+	}
+	segments := segmentsOf(t, b, "seam", 0)
+	if segments[0].Tier != console.TierStore || segments[len(segments)-1].Tier != console.TierLocal {
+		t.Errorf("the history does not lie in both tiers: %+v", segments)
+	}
+	next := int64(0)
+	for _, s := range segments {
+		if s.From != next || s.To < s.From {
+			t.Errorf("segment %+v does not begin at %d", s, next)
+		}
+		next = s.To
+	}
+
+	// From every segment's first and last offset, and from between.
+	all := bytes.Split(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
+	for _, s := range segments {
+		for _, from := range []int64{s.From, (s.From + s.To) / 2, s.To - 1} {
+			if from < s.From || from >= s.To {
+				continue
+			}
+			client := consumer(t, b, "seam", 0, from)
+			fetches := client.PollRecords(t.Context(), 1)
+			client.Close()
+			if r := fetches.Records(); len(r) != 1 || r[0].Offset != from || !bytes.Equal(r[0].Value, all[from]) {
+				t.Errorf("read from %d: %v, %v", from, r, fetches.Err())
+			}
+		}
+	}
 }
