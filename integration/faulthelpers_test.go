@@ -23,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/minio/minio-go/v7"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -399,3 +400,6 @@ func startOffset(t testing.TB, b *testutil.Broker, topic string, partition int32
 	})
 	return start
 }
+
+// removeOptions are none.
+var removeOptions minio.RemoveObjectOptions
