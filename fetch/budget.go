@@ -4,74 +4,120 @@ package fetch
 
 import "sync"
 
-// budget is the memory that warm and cold reads may hold together. Whoever
-// finds too little left queues up, first come, first served, so that small
-// requests cannot starve a large one.
+// budget is memory that reads may hold together. Whoever finds too little left
+// queues up, first come, first served, so that small requests cannot starve a
+// large one. A place in the queue outlives the fetch that took it: a consumer
+// that is answered at once, time and again, by its hot partitions would
+// otherwise never come to the front.
+//
+// Invariant: used is at most limit, but for one claim over the whole limit,
+// which passes when nothing else is held.
 type budget struct {
 	mu    sync.Mutex
 	limit int64
 	used  int64
-	queue []chan<- struct{} // who waits, each at most once
+	queue []*claim // who waits, oldest first
 }
+
+// claim is one consumer's wish for memory. Its budget's lock guards it.
+type claim struct {
+	wake  chan<- struct{}
+	n     int64
+	state claimState
+}
+
+type claimState int8
+
+const (
+	claimNone    claimState = iota
+	claimQueued             // waits for n bytes
+	claimGranted            // holds n bytes that were not taken yet
+)
 
 func newBudget(limit int64) *budget { return &budget{limit: limit} }
 
-// reserve takes n bytes if nobody waits who came earlier. Otherwise it queues
-// wake, which is signalled when it is worth another try, and returns false;
-// the caller must later reserve again with the same wake, or call leave.
-func (b *budget) reserve(n int64, wake chan<- struct{}) bool {
+// take asks for n bytes and returns how many the caller now holds: all of
+// them, or what an earlier call waited for, be it more or less than n, or none.
+// In the last case the claim waits, and its wake is signalled when it is worth
+// another call; a claim that waits already keeps its place and waits for n
+// bytes from now on.
+func (b *budget) take(c *claim, n int64) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	first := len(b.queue) == 0 || b.queue[0] == wake
-	// A request over the whole limit passes alone, or it would wait for ever.
-	if first && (b.used+n <= b.limit || b.used == 0) {
-		b.used += n
-		b.removeLocked(wake)
-		return true
+	if c.state == claimNone {
+		b.queue = append(b.queue, c)
+		c.state = claimQueued
 	}
-	for _, waiting := range b.queue {
-		if waiting == wake {
-			return false
-		}
+	if c.state == claimQueued {
+		c.n = n
+		b.grantLocked(c)
 	}
-	b.queue = append(b.queue, wake)
-	return false
+	if c.state != claimGranted {
+		return 0
+	}
+	c.state = claimNone
+	return c.n
 }
 
-// adjust changes what is held by n bytes either way: a first batch over the
-// limit overdraws, a short read gives back. It never waits.
-func (b *budget) adjust(n int64) {
+// extend takes n more bytes for a read under way, unless that would pass the
+// limit or anybody who waits.
+func (b *budget) extend(n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if len(b.queue) > 0 || b.used+n > b.limit {
+		return false
+	}
 	b.used += n
-	if n < 0 {
-		b.wakeFirstLocked()
-	}
+	return true
 }
 
-// leave takes wake out of the queue.
-func (b *budget) leave(wake chan<- struct{}) {
+// give returns n bytes.
+func (b *budget) give(n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.removeLocked(wake)
+	b.used -= n
+	b.grantLocked(nil)
 }
 
-func (b *budget) removeLocked(wake chan<- struct{}) {
-	for i, waiting := range b.queue {
-		if waiting == wake {
-			b.queue = append(b.queue[:i], b.queue[i+1:]...)
-			b.wakeFirstLocked()
+// withdraw ends a claim: its place, or what it was granted, goes to the others.
+func (b *budget) withdraw(c *claim) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch c.state {
+	case claimQueued:
+		for i, waiting := range b.queue {
+			if waiting == c {
+				b.queue = append(b.queue[:i], b.queue[i+1:]...)
+				break
+			}
+		}
+	case claimGranted:
+		b.used -= c.n
+	}
+	c.state = claimNone
+	b.grantLocked(nil)
+}
+
+// grantLocked gives what is left to those at the front of the queue and wakes
+// them, except caller, who sees it without.
+func (b *budget) grantLocked(caller *claim) {
+	for len(b.queue) > 0 {
+		c := b.queue[0]
+		// A claim over the whole limit passes alone, or it would wait for ever.
+		if b.used+c.n > b.limit && b.used > 0 {
 			return
 		}
+		b.queue[0] = nil
+		b.queue = b.queue[1:]
+		b.used += c.n
+		c.state = claimGranted
+		if c == caller {
+			continue
+		}
+		select {
+		case c.wake <- struct{}{}:
+		default: // being woken already
+		}
 	}
-}
-
-func (b *budget) wakeFirstLocked() {
-	if len(b.queue) == 0 {
-		return
-	}
-	select {
-	case b.queue[0] <- struct{}{}:
-	default: // being woken already
-	}
+	b.queue = nil
 }

@@ -18,14 +18,15 @@ type Consumer struct {
 	fetcher *Fetcher
 	ctx     context.Context
 	cancel  context.CancelFunc
+	wake    chan struct{}
 
 	mu       sync.Mutex
 	closed   bool
+	fetching bool
+	rest     time.Time // when the last fetch ended
+	round    uint64    // counts the passes of fetches over their partitions
 	reads    map[partitionKey]*read
-	reserved int64 // of the fetcher's memory, by reads
-	calls    uint64
-	turn     int // where the next fetch begins to start reads
-	wake     chan struct{}
+	lanes    [lanes]lane
 }
 
 // partitionKey names a partition of one life of its topic.
@@ -36,200 +37,187 @@ type partitionKey struct {
 
 func keyOf(p Partition) partitionKey { return partitionKey{p.TopicID(), p.TopicPartition().Partition} }
 
+// The lanes keep warm and cold reads apart down to their memory: neither a dead
+// store nor a slow disk may hold up the other's reads.
+const (
+	laneWarm = iota
+	laneCold
+	lanes
+)
+
+func laneOf(c Class) int {
+	if c == ClassWarm {
+		return laneWarm
+	}
+	return laneCold
+}
+
+// lane is what a consumer holds of one kind of read.
+type lane struct {
+	memory   *budget
+	claim    claim
+	claimed  bool  // the claim is in use
+	reserved int64 // of memory, by reads
+	next     int   // the place in the request at which the next starts begin
+}
+
 // NewConsumer makes the state of a connection. Close it when the connection
 // goes.
 func (f *Fetcher) NewConsumer() *Consumer {
 	ctx, cancel := context.WithCancel(f.ctx)
-	return &Consumer{
+	c := &Consumer{
 		fetcher: f,
 		ctx:     ctx,
 		cancel:  cancel,
-		reads:   make(map[partitionKey]*read),
 		wake:    make(chan struct{}, 1),
+		rest:    time.Now(),
+		reads:   make(map[partitionKey]*read),
 	}
+	for i := range c.lanes {
+		c.lanes[i] = lane{memory: f.memory[i], claim: claim{wake: c.wake}}
+	}
+	f.mu.Lock()
+	f.consumers[c] = struct{}{}
+	f.mu.Unlock()
+	return c
 }
 
 // Close cancels the reads under way and gives back what they hold.
 func (c *Consumer) Close() {
 	c.cancel()
-	c.fetcher.memory.leave(c.wake)
+	c.fetcher.mu.Lock()
+	delete(c.fetcher.consumers, c)
+	c.fetcher.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
 	for key, r := range c.reads {
 		c.dropLocked(key, r)
 	}
+	c.withdrawLocked()
 }
 
-// take looks for the read of a partition at an offset. It returns the read and
-// hands it over when it is ready, returns pending when it is under way, and
-// drops a read of another offset: the consumer has gone elsewhere. A result
-// over maxBytes stays for a fetch with more room.
-func (c *Consumer) take(key partitionKey, from record.Offset, maxBytes int) (r *read, pending bool) {
+// begin and end frame a fetch.
+func (c *Consumer) begin() {
+	c.mu.Lock()
+	c.fetching = true
+	c.mu.Unlock()
+}
+
+func (c *Consumer) end() {
+	c.mu.Lock()
+	c.fetching, c.rest = false, time.Now()
+	c.mu.Unlock()
+}
+
+// nextRound begins a pass over the partitions. It returns those whose results
+// found no room in an earlier answer: they go first now, or partitions that
+// always have data before them would keep them waiting for ever.
+func (c *Consumer) nextRound() (first map[partitionKey]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.round++
+	for key, r := range c.reads {
+		if r.passed {
+			if first == nil {
+				first = make(map[partitionKey]bool)
+			}
+			first[key] = true
+		}
+	}
+	return first
+}
+
+// standing is what has become of the read of a partition.
+type standing int8
+
+const (
+	absent  standing = iota // none; the read, if any, says what the next one needs
+	pending                 // under way
+	full                    // ready, but over the room in the answer
+	done                    // handed over
+)
+
+// take looks for the read of a partition at an offset and hands it over when
+// it is ready. It drops a read of another offset: the consumer has gone
+// elsewhere. A result over room stays for an answer with more.
+func (c *Consumer) take(key partitionKey, from record.Offset, room int) (*read, standing) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r, ok := c.reads[key]
-	if !ok {
-		return nil, false
-	}
-	r.call = c.calls
 	switch {
+	case !ok:
+		return nil, absent
+	case r.from != from && r.asked == c.round:
+		return nil, pending // the request names the partition twice
 	case r.from != from:
 		c.dropLocked(key, r)
-		return nil, false
+		return nil, absent
+	}
+	r.asked = c.round
+	switch {
 	case !r.ready:
-		return nil, true
-	case r.err == nil && len(r.bytes) > maxBytes:
-		return nil, true
+		return nil, pending
+	case r.need > 0:
+		return r, absent
+	case r.err == nil && len(r.bytes) > room:
+		r.passed = true
+		return nil, full
 	}
 	delete(c.reads, key)
-	c.reserved -= r.reserved
-	return r, false
+	c.laneOf(r).reserved -= r.reserved
+	return r, done
 }
 
-// start is a read to be started for a partition of a fetch.
-type start struct {
-	partition Partition
-	from, at  record.Offset
-	limit     record.Offset
-	maxBytes  int
-	class     Class // warm or cold
-	nearEnd   bool  // warm, within TailBytes of the log's end
-}
+func (c *Consumer) laneOf(r *read) *lane { return &c.lanes[laneOf(r.class)] }
 
-// begin starts as many reads as this connection may have memory for, from a
-// rotating position, and returns how many of them are under way or wait for
-// memory.
-func (c *Consumer) begin(starts []start) (pending int) {
-	if len(starts) == 0 {
-		return 0
-	}
+// sweep gives back what no fetch has come for: results that are older than
+// KeepReady, and the claims of a consumer that does not fetch any more.
+func (c *Consumer) sweep(now time.Time) {
+	keep := c.fetcher.options.KeepReady
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
-		return 0
-	}
-	c.makeRoomLocked()
-	room := int64(c.fetcher.options.FetchMemoryBytes) - c.reserved
-	c.turn++
-	var chosen []start
-	var total int64
-	for i := range starts {
-		s := starts[(i+c.turn)%len(starts)]
-		s.maxBytes = int(min(int64(s.maxBytes), room-total))
-		if s.maxBytes <= 0 {
-			break
-		}
-		total += int64(s.maxBytes)
-		chosen = append(chosen, s)
-	}
-	if total == 0 {
-		return 0
-	}
-	if !c.fetcher.memory.reserve(total, c.wake) {
-		return len(chosen)
-	}
-	for _, s := range chosen {
-		if c.startLocked(s) {
-			pending++
-		} else {
-			c.fetcher.memory.adjust(-int64(s.maxBytes))
-		}
-	}
-	return pending
-}
-
-// makeRoomLocked drops results that the fetch under way did not ask for, when
-// they keep it from starting reads of its own.
-func (c *Consumer) makeRoomLocked() {
 	for key, r := range c.reads {
-		if c.reserved < int64(c.fetcher.options.FetchMemoryBytes) {
-			return
-		}
-		if r.call != c.calls {
+		if r.ready && now.Sub(r.since) >= keep {
 			c.dropLocked(key, r)
 		}
 	}
-}
-
-// startLocked queues the read whose memory was reserved; false means that the
-// pool's queue is full.
-func (c *Consumer) startLocked(s start) bool {
-	f := c.fetcher
-	ctx, cancel := context.WithCancel(c.ctx)
-	pool, work := f.cold, f.readCold
-	if s.class == ClassWarm {
-		pool, work = f.warm, f.readWarm
-		if s.nearEnd {
-			pool = f.tail
-		}
-	}
-	r := &read{from: s.from, class: s.class, cancel: cancel, reserved: int64(s.maxBytes), call: c.calls}
-	if !pool.submit(func() {
-		bytes, release, err := work(ctx, s)
-		cancel()
-		c.finish(r, bytes, release, err)
-	}) {
-		cancel()
-		return false
-	}
-	c.reads[keyOf(s.partition)] = r
-	c.reserved += r.reserved
-	return true
-}
-
-// finish takes a read's result from its worker and wakes the fetch.
-func (c *Consumer) finish(r *read, bytes []byte, release func(), err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	// Hold what the result takes: a first batch over the limit overdraws.
-	held := int64(cap(bytes))
-	c.fetcher.memory.adjust(held - r.reserved)
-	if !r.dropped {
-		c.reserved += held - r.reserved
-	}
-	r.bytes, r.release, r.err, r.reserved = bytes, release, err, held
-	r.ready, r.since = true, time.Now()
-	if r.dropped {
-		c.fetcher.giveBack(r)
-		return
-	}
-	select {
-	case c.wake <- struct{}{}:
-	default:
+	if !c.fetching && now.Sub(c.rest) >= keep {
+		c.withdrawLocked()
 	}
 }
 
-// newCall numbers a fetch and drops results that no fetch came for.
-func (c *Consumer) newCall() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.calls++
-	for key, r := range c.reads {
-		if r.ready && time.Since(r.since) > c.fetcher.options.KeepReady {
-			c.dropLocked(key, r)
-		}
-	}
-}
-
-// dropLocked abandons a read. What it holds goes back now if it is ready,
-// else when its worker is done with it.
+// dropLocked abandons a read. What it holds goes back now, unless a worker is
+// at it: then when the worker is done.
 func (c *Consumer) dropLocked(key partitionKey, r *read) {
 	delete(c.reads, key)
-	c.reserved -= r.reserved
+	c.laneOf(r).reserved -= r.reserved
 	r.dropped = true
 	r.cancel()
-	if r.ready {
+	if r.ready || !r.running {
 		c.fetcher.giveBack(r)
 	}
 }
 
-// giveBack returns a finished read's bytes and its reservation.
+func (c *Consumer) withdrawLocked() {
+	for i := range c.lanes {
+		c.lanes[i].withdraw()
+	}
+}
+
+func (l *lane) withdraw() {
+	if l.claimed {
+		l.memory.withdraw(&l.claim)
+		l.claimed = false
+	}
+}
+
+// giveBack returns a read's bytes and its reservation.
 func (f *Fetcher) giveBack(r *read) {
 	if r.release != nil {
 		r.release()
 	}
-	f.memory.adjust(-r.reserved)
+	f.memory[laneOf(r.class)].give(r.reserved)
 }
 
 // closedError tells a parked fetch why it must end, nil when it need not.

@@ -17,15 +17,20 @@
 // Invariants:
 //
 //	I1  No read that may block on a disk or a store runs on the goroutine of a
-//	    fetch; hot reads never wait for warm or cold ones.
-//	I2  A fetch reserves the memory of its reads once, before any I/O, and
-//	    holds nothing that it has not reserved; while it waits for memory it
-//	    holds no pool worker.
+//	    fetch; hot reads never wait for warm or cold ones, nor these two for
+//	    one another: each kind has workers and memory of its own.
+//	I2  A fetch reserves the memory of its reads of a kind once, before any
+//	    I/O. While it waits for memory it holds no pool worker. A first batch
+//	    that is larger than was reserved is read once there is room for it;
+//	    one over the whole limit when nothing else is held.
 //	I3  What was reserved is given back exactly once: when the answer was
 //	    sent, when the read is abandoned, or when the connection goes.
 //	I4  Batches from the warm path leave only after their CRC was checked;
 //	    those from the cold path were checked by tier.
+//	I5  A partition whose read failed is answered with its error no sooner
+//	    than an empty answer would be: a store that is away makes no client
+//	    spin.
 //
-// Goroutines: the workers of the two pools, owned by the Fetcher and ended by
-// its Close.
+// Goroutines: the workers of the three pools and the sweeper, which drops
+// results that nobody came for; owned by the Fetcher and ended by its Close.
 package fetch

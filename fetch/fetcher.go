@@ -4,8 +4,11 @@ package fetch
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"firn/hot"
 )
@@ -43,13 +46,17 @@ type Stats struct {
 // may be called concurrently.
 type Fetcher struct {
 	options Options
-	memory  *budget
+	memory  [lanes]*budget
 	tail    *pool // local, not in the page cache, near the log's end
 	warm    *pool // local, not in the page cache
 	cold    *pool // below the local start
-	buffers sync.Pool
+	buffers buffers
+	sweeper sync.WaitGroup
 
 	bytes [ClassCold + 1]atomic.Int64
+
+	mu        sync.Mutex
+	consumers map[*Consumer]struct{}
 
 	// draining is done when fetches are to answer with what they have.
 	draining context.Context
@@ -66,14 +73,18 @@ func New(o Options) (*Fetcher, error) {
 		return nil, err
 	}
 	f := &Fetcher{
-		options: o,
-		memory:  newBudget(o.MemoryBytes),
-		tail:    newPool(1, o.QueueLength),
-		warm:    newPool(o.WarmWorkers, o.QueueLength),
-		cold:    newPool(o.ColdWorkers, o.QueueLength),
+		options:   o,
+		tail:      newPool(1, o.QueueLength),
+		warm:      newPool(o.WarmWorkers, o.QueueLength),
+		cold:      newPool(o.ColdWorkers, o.QueueLength),
+		consumers: make(map[*Consumer]struct{}),
+	}
+	for i := range f.memory {
+		f.memory[i] = newBudget(o.MemoryBytes / lanes)
 	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.draining, f.drain = context.WithCancel(f.ctx)
+	f.sweeper.Go(f.sweep)
 	return f, nil
 }
 
@@ -88,6 +99,27 @@ func (f *Fetcher) Close() {
 	f.cold.close()
 	f.warm.close()
 	f.tail.close()
+	f.sweeper.Wait()
+}
+
+// sweep gives back, time and again, what consumers hold and do not come for:
+// one that has gone quiet must not keep the memory of all.
+func (f *Fetcher) sweep() {
+	ticker := time.NewTicker(max(f.options.KeepReady/2, 1))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-f.ctx.Done():
+			return
+		case now := <-ticker.C:
+			f.mu.Lock()
+			consumers := slices.Collect(maps.Keys(f.consumers))
+			f.mu.Unlock()
+			for _, c := range consumers {
+				c.sweep(now)
+			}
+		}
+	}
 }
 
 // Stats tells the bytes handed out so far.
@@ -122,12 +154,3 @@ func (f *Fetcher) ReadChunk(ctx context.Context, r *hot.Region, p []byte, off in
 	<-done
 	return n, err
 }
-
-func (f *Fetcher) buffer(size int) []byte {
-	if b, ok := f.buffers.Get().(*[]byte); ok && cap(*b) >= size {
-		return (*b)[:size]
-	}
-	return make([]byte, size)
-}
-
-func (f *Fetcher) recycle(b []byte) { f.buffers.Put(&b) }

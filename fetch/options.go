@@ -23,10 +23,13 @@ type Options struct {
 	// is read by a later fetch.
 	QueueLength int
 	// MemoryBytes bounds the memory of all warm and cold reads together, from
-	// before they start until their answers are sent. 0 means 128 MiB.
+	// before they start until their answers are sent: half of it is for warm
+	// reads, half for cold ones. 0 means 128 MiB, or twice FetchMemoryBytes
+	// where that is more.
 	MemoryBytes int64
-	// FetchMemoryBytes bounds what one connection may have reserved of it
-	// (fetch.cold.max.bytes). 0 means 4 MiB.
+	// FetchMemoryBytes bounds what one connection may have reserved of either
+	// half (fetch.cold.max.bytes), but for a single batch that is larger. 0
+	// means 4 MiB.
 	FetchMemoryBytes int
 	// TailBytes is how near to the end of its log a read must begin to count
 	// as a read of the tail (fetch.tail.bytes). 0 means 8 MiB.
@@ -37,7 +40,7 @@ type Options struct {
 	// ReadTimeout bounds one cold read. 0 means 60 s.
 	ReadTimeout time.Duration
 	// KeepReady is how long the result of a read waits for the next fetch
-	// before it is dropped. 0 means 10 s.
+	// before it is dropped; it may be half as long again. 0 means 10 s.
 	KeepReady time.Duration
 	// Logger gets what went wrong in reads. Nil discards it.
 	Logger *slog.Logger
@@ -48,8 +51,8 @@ func (o *Options) EnsureDefaults() {
 	setDefault(&o.WarmWorkers, 1)
 	setDefault(&o.ColdWorkers, 10)
 	setDefault(&o.QueueLength, 1000)
-	setDefault(&o.MemoryBytes, 128<<20)
 	setDefault(&o.FetchMemoryBytes, 4<<20)
+	setDefault(&o.MemoryBytes, max(128<<20, lanes*int64(o.FetchMemoryBytes)))
 	setDefault(&o.TailBytes, 8<<20)
 	setDefault(&o.ColdWait, 500*time.Millisecond)
 	setDefault(&o.ReadTimeout, time.Minute)
@@ -86,8 +89,8 @@ func (o *Options) Validate() error {
 			faults = append(faults, fmt.Errorf("fetch options: %s is %d, must be positive", field.name, field.value))
 		}
 	}
-	if o.MemoryBytes < int64(o.FetchMemoryBytes) {
-		faults = append(faults, fmt.Errorf("fetch options: MemoryBytes %d is less than FetchMemoryBytes %d", o.MemoryBytes, o.FetchMemoryBytes))
+	if o.MemoryBytes/lanes < int64(o.FetchMemoryBytes) {
+		faults = append(faults, fmt.Errorf("fetch options: MemoryBytes %d is less than twice FetchMemoryBytes, %d", o.MemoryBytes, o.FetchMemoryBytes))
 	}
 	return errors.Join(faults...)
 }

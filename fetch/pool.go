@@ -13,18 +13,19 @@ import (
 // pool runs tasks on a fixed number of goroutines behind a bounded queue.
 // Every task that it accepted runs, even while it closes.
 type pool struct {
-	queue chan func()
-	stop  chan struct{}
-	done  sync.WaitGroup
+	queue   chan func()
+	stop    chan struct{}
+	workers sync.WaitGroup
 
-	mu     sync.RWMutex // held shared while a task is put into the queue
-	closed bool
+	mu      sync.Mutex // never held over a wait
+	closed  bool
+	waiting sync.WaitGroup // who is in enqueue
 }
 
 func newPool(workers, queueLength int) *pool {
 	p := &pool{queue: make(chan func(), queueLength), stop: make(chan struct{})}
 	for range workers {
-		p.done.Go(p.work)
+		p.workers.Go(p.work)
 	}
 	return p
 }
@@ -41,10 +42,10 @@ func (p *pool) work() {
 }
 
 // submit queues the task; false means that the queue is full or the pool
-// closed.
+// closed. It does not block.
 func (p *pool) submit(task func()) bool {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.closed {
 		return false
 	}
@@ -59,14 +60,19 @@ func (p *pool) submit(task func()) bool {
 // enqueue waits for room in the queue. The error wraps ctx's or
 // record.ErrClosed, and then the task does not run.
 func (p *pool) enqueue(ctx context.Context, task func()) error {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
+	p.mu.Lock()
 	if p.closed {
+		p.mu.Unlock()
 		return fmt.Errorf("wait for a reader: %w", record.ErrClosed)
 	}
+	p.waiting.Add(1)
+	p.mu.Unlock()
+	defer p.waiting.Done()
 	select {
 	case p.queue <- task:
 		return nil
+	case <-p.stop:
+		return fmt.Errorf("wait for a reader: %w", record.ErrClosed)
 	case <-ctx.Done():
 		return fmt.Errorf("wait for a reader: %w", ctx.Err())
 	}
@@ -76,11 +82,12 @@ func (p *pool) enqueue(ctx context.Context, task func()) error {
 // in the queue. Its callers cancel the tasks' contexts first, so that this is
 // short.
 func (p *pool) close() {
-	p.mu.Lock() // the workers are still there to make room for who waits
+	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
 	close(p.stop)
-	p.done.Wait()
+	p.waiting.Wait()
+	p.workers.Wait()
 	for {
 		select {
 		case task := <-p.queue:

@@ -16,40 +16,62 @@ import (
 // read beside it under 1 ms, where 1 MiB costs it 8 ms.
 const warmReadSize = 256 << 10
 
-// read is one warm or cold read of a partition: under way, or ready and
-// waiting for the next fetch. Its Consumer's lock guards it; the worker that
-// runs it hands its result over through Consumer.finish.
+// read is one warm or cold read of a partition: queued, under way, or ready
+// and waiting for the next fetch. Its Consumer's lock guards it; the worker
+// that runs it hands its outcome over through Consumer.finish.
 type read struct {
 	from     record.Offset // as the fetch asked for it
 	class    Class
+	tail     bool // begins near the end of the log
 	cancel   context.CancelFunc
-	reserved int64
+	reserved int64 // of its lane's memory
 
-	call    uint64 // the last fetch that asked for it
+	asked   uint64 // the last round that asked for it
+	running bool
 	ready   bool
 	dropped bool
+	passed  bool      // ready, and there was no room for it in an answer
 	since   time.Time // when it became ready
-	bytes   []byte
-	release func() // gives bytes back; nil when there is nothing to give
-	err     error
+	outcome
 }
 
+// outcome is what a worker brings back.
+type outcome struct {
+	// bytes are whole, verified batches. They hold held bytes of memory until
+	// release, which is nil when there is nothing to give back.
+	bytes   []byte
+	held    int64
+	release func()
+	// need is the size of the first batch when it is more than was reserved
+	// and no more was to be had; nothing was read then.
+	need int
+	err  error
+}
+
+// extend takes n more bytes for the read that calls it; false means that it
+// cannot have them now.
+type extend func(n int64) bool
+
 // readWarm finds and reads batches past the page cache and checks each.
-func (f *Fetcher) readWarm(ctx context.Context, s start) (bytes []byte, release func(), err error) {
+func (f *Fetcher) readWarm(ctx context.Context, s start, more extend) outcome {
 	if err := ctx.Err(); err != nil {
-		return nil, nil, fmt.Errorf("read %s: %w", s.partition.TopicPartition(), err)
+		return outcome{err: fmt.Errorf("read %s: %w", s.partition.TopicPartition(), err)}
 	}
 	region, err := s.partition.ReadLocal(s.at, s.limit, s.maxBytes, true, true)
 	if err != nil || region == nil {
-		return nil, nil, err
+		return outcome{err: err}
 	}
 	defer region.Release()
-	buf := f.buffer(int(region.Len()))
-	if err := readRegion(ctx, region, buf); err != nil {
-		f.recycle(buf)
-		return nil, nil, err
+	n := int(region.Len())
+	if n > s.maxBytes && !more(int64(n-s.maxBytes)) {
+		return outcome{need: n}
 	}
-	return buf, func() { f.recycle(buf) }, nil
+	b := f.buffers.get(n, max(n, s.maxBytes))
+	if err := readRegion(ctx, region, b); err != nil {
+		f.buffers.put(b)
+		return outcome{err: err}
+	}
+	return outcome{bytes: b, held: int64(cap(b)), release: func() { f.buffers.put(b) }}
 }
 
 func readRegion(ctx context.Context, region *hot.Region, buf []byte) error {
@@ -90,30 +112,41 @@ func checkBatches(b []byte) (int, error) {
 
 // readCold reads from the cold tier, for at most ReadTimeout. Where the chain
 // has a gap up to the local start, it goes on there.
-func (f *Fetcher) readCold(ctx context.Context, s start) (bytes []byte, release func(), err error) {
+func (f *Fetcher) readCold(ctx context.Context, s start, more extend) outcome {
 	bounded, cancel := context.WithTimeout(ctx, f.options.ReadTimeout)
 	defer cancel()
+	minOne := false
 	for {
-		data, err := s.partition.ReadCold(bounded, s.at, s.limit, s.maxBytes, true)
+		data, err := s.partition.ReadCold(bounded, s.at, s.limit, s.maxBytes, minOne)
 		if errors.Is(err, record.ErrNotReady) || errors.Is(err, context.DeadlineExceeded) {
 			// The request outlived its patience, not the object: it may ask
 			// again.
-			return nil, nil, fmt.Errorf("%w: %w", record.ErrStorage, err)
+			return outcome{err: fmt.Errorf("%w: %w", record.ErrStorage, err)}
 		}
-		if err != nil {
-			return nil, nil, err
-		}
-		if len(data.Bytes) > 0 || data.Next <= s.at || data.Next >= s.limit {
-			return data.Bytes, data.Release, nil
+		switch {
+		case err != nil:
+			return outcome{err: err}
+		case len(data.Bytes) > 0:
+			return outcome{bytes: data.Bytes, held: int64(len(data.Bytes)), release: data.Release}
 		}
 		data.Release()
+		switch {
+		case data.Need > 0:
+			if !more(int64(data.Need - s.maxBytes)) {
+				return outcome{need: data.Need}
+			}
+			s.maxBytes, minOne = data.Need, true
+			continue
+		case data.Next <= s.at || data.Next >= s.limit:
+			return outcome{}
+		}
 		cold, at, err := s.partition.Locate(data.Next)
 		if err != nil {
-			return nil, nil, err
+			return outcome{err: err}
 		}
 		s.at = at
 		if !cold {
-			return f.readWarm(ctx, s)
+			return f.readWarm(ctx, s, more)
 		}
 	}
 }

@@ -44,6 +44,9 @@ type Data struct {
 	// Next is the offset at which reading goes on. When Bytes is empty and
 	// Next lies above the offset asked for, there was a gap.
 	Next record.Offset
+	// Need is the size of the first batch, when Bytes is empty because it is
+	// over maxBytes alone and minOne was not asked for.
+	Need int
 	// Aborted are the aborted transactions that overlap the batches.
 	Aborted []record.AbortedTxn
 
@@ -186,7 +189,7 @@ func (r *Reader) readOnce(ctx context.Context, v chainView, from, limit record.O
 		return Data{}, err
 	}
 	if s.end == s.start {
-		return Data{Next: next}, nil
+		return Data{Next: next, Need: s.need}, nil
 	}
 	b, err := c.view(ctx, s.start, s.end)
 	if err != nil {
@@ -212,6 +215,7 @@ type span struct {
 
 	start, end  int64         // bytes of the log
 	first, next record.Offset // of the batches in it
+	need        int           // the size of the first batch, if it is too large
 }
 
 // measure finds the span, from the batch at position or later that holds from.
@@ -222,6 +226,9 @@ func (s *span) measure(ctx context.Context, c *cursor, position int64) error {
 		return err
 	}
 	s.start, s.end, s.first, s.next = position, position, h.BaseOffset, s.from
+	if h.NextOffset() <= s.limit && !s.fits(h) {
+		s.need = h.Size()
+	}
 	aligned := *s // the part of the span that lies in one chunk
 	for s.fits(h) {
 		end := s.end + int64(h.Size())

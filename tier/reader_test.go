@@ -298,6 +298,10 @@ func checkRead(rt *rapid.T, g *rig, from, limit record.Offset, maxBytes int, min
 		rt.Fatalf("%d bytes, at most %d", len(d.Bytes), maxBytes)
 	case len(d.Bytes) == 0 && first.NextOffset() <= limit && (minOne || first.Size() <= maxBytes):
 		rt.Fatalf("no bytes although the batch at %d of %d bytes fits", first.BaseOffset, first.Size())
+	case len(d.Bytes) == 0 && first.NextOffset() <= limit && d.Need != first.Size():
+		rt.Fatalf("Need is %d, the batch at %d has %d bytes", d.Need, first.BaseOffset, first.Size())
+	case (len(d.Bytes) > 0 || first.NextOffset() > limit) && d.Need != 0:
+		rt.Fatalf("Need is %d although no more bytes would do", d.Need)
 	}
 }
 
