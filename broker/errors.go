@@ -39,7 +39,7 @@ var kafkaErrors = []struct {
 	{record.ErrReadOnly, kerr.KafkaStorageError},
 	{record.ErrNotReady, kerr.KafkaStorageError},
 	{record.ErrCorruptBatch, kerr.CorruptMessage},
-	{record.ErrUnsupportedMagic, kerr.UnsupportedForMessageFormat},
+	{record.ErrUnsupportedMagic, kerr.InvalidRecord},
 	{record.ErrInvalidBatch, kerr.InvalidRecord},
 	{record.ErrBatchTooLarge, kerr.MessageTooLarge},
 	{record.ErrInvalidTimestamp, kerr.InvalidTimestamp},
