@@ -4,6 +4,7 @@ package broker
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -16,20 +17,54 @@ import (
 // A topic is gone for clients, its deletion is durable and its name is free
 // when the answer is sent; local files and objects are removed in the
 // background, across restarts. From 5 the answer carries messages, from 6
-// topics may be named by id (KIP-516).
+// topics may be named by id (KIP-516). A topic that is named twice is left
+// alone.
 
 func (b *Broker) handleDeleteTopics(ctx context.Context, r *wire.Request) (wire.Answer, error) {
 	req := r.Message.(*kmsg.DeleteTopicsRequest)
 	resp := req.ResponseKind().(*kmsg.DeleteTopicsResponse)
+	wanted := req.Topics
 	for _, name := range req.TopicNames {
 		t := kmsg.NewDeleteTopicsRequestTopic()
 		t.Topic = &name
-		resp.Topics = append(resp.Topics, b.deleteOne(ctx, t))
+		wanted = append(wanted, t)
 	}
-	for _, t := range req.Topics {
-		resp.Topics = append(resp.Topics, b.deleteOne(ctx, t))
+	times := make(map[topicRef]int)
+	for _, t := range wanted {
+		times[refOf(t)]++
+	}
+	answered := make(map[topicRef]bool)
+	for _, t := range wanted {
+		ref := refOf(t)
+		if answered[ref] {
+			continue
+		}
+		answered[ref] = true
+		if times[ref] == 1 {
+			resp.Topics = append(resp.Topics, b.deleteOne(ctx, t))
+			continue
+		}
+		err := fmt.Errorf("%w: the topic is named %d times", errInvalidRequest, times[ref])
+		got := kmsg.NewDeleteTopicsResponseTopic()
+		got.Topic, got.TopicID = t.Topic, t.TopicID
+		got.ErrorCode, got.ErrorMessage = errorCode(err), errorText(err)
+		resp.Topics = append(resp.Topics, got)
 	}
 	return reply(resp), nil
+}
+
+// topicRef is what a request calls a topic: a name, an id, or wrongly both.
+type topicRef struct {
+	name string
+	id   record.TopicID
+}
+
+func refOf(t kmsg.DeleteTopicsRequestTopic) topicRef {
+	ref := topicRef{id: record.TopicID(t.TopicID)}
+	if t.Topic != nil {
+		ref.name = *t.Topic
+	}
+	return ref
 }
 
 func (b *Broker) deleteOne(ctx context.Context, want kmsg.DeleteTopicsRequestTopic) kmsg.DeleteTopicsResponseTopic {
