@@ -21,13 +21,15 @@ import (
 // to be found by time. A batch beyond it is answered as a whole.
 const maxDecoded = 64 << 20
 
-// findTimestamp finds the first record of a batch whose timestamp is at least
-// ts, in ms since the Unix epoch; ok is false when there is none. Of a batch
-// whose records cannot be read the first one is answered: too early an offset
-// is a correct place to begin, too late a one is not.
-func findTimestamp(batch record.Batch, ts int64) (offset record.Offset, timestamp int64, ok bool) {
+// findTimestamp finds the first record of a batch, at or above an offset, whose
+// timestamp is at least ts, in ms since the Unix epoch; ok is false when there
+// is none. Of a batch whose records cannot be read the first one is answered:
+// too early an offset is a correct place to begin, too late a one is not.
+func findTimestamp(batch record.Batch, from record.Offset, ts int64) (offset record.Offset, timestamp int64, ok bool) {
 	h := batch.Header()
-	whole := func() (record.Offset, int64, bool) { return h.BaseOffset, h.MaxTimestamp, h.MaxTimestamp >= ts }
+	whole := func() (record.Offset, int64, bool) {
+		return max(from, h.BaseOffset), h.MaxTimestamp, h.MaxTimestamp >= ts && h.NextOffset() > from
+	}
 	if h.IsLogAppendTime() {
 		return whole()
 	}
@@ -39,7 +41,7 @@ func findTimestamp(batch record.Batch, ts int64) (offset record.Offset, timestam
 		if err != nil {
 			return whole()
 		}
-		if at := h.RecordTimestamp(r); at >= ts {
+		if at := h.RecordTimestamp(r); at >= ts && h.RecordOffset(r) >= from {
 			return h.RecordOffset(r), at, true
 		}
 	}

@@ -63,20 +63,24 @@ func TestFindTimestampInEachCodec(t *testing.T) {
 			b := record.Batch(recordtest.Batch(100, recordtest.Count(10), recordtest.Timestamp(first), recordtest.TimestampStep(1000),
 				recordtest.Compressed(c.codec, c.pack)))
 			for _, want := range []struct {
+				from   record.Offset
 				ts     int64
 				offset record.Offset
 				at     int64
 				ok     bool
 			}{
-				{0, 100, first, true},
-				{first, 100, first, true},
-				{first + 1, 101, first + 1000, true},
-				{first + 9000, 109, first + 9000, true},
-				{first + 9001, 0, 0, false},
+				{0, 0, 100, first, true},
+				{0, first, 100, first, true},
+				{0, first + 1, 101, first + 1000, true},
+				{0, first + 9000, 109, first + 9000, true},
+				{0, first + 9001, 0, 0, false},
+				{104, first, 104, first + 4000, true},
+				{104, first + 5000, 105, first + 5000, true},
+				{110, first, 0, 0, false},
 			} {
-				offset, at, ok := findTimestamp(b, want.ts)
+				offset, at, ok := findTimestamp(b, want.from, want.ts)
 				if offset != want.offset || at != want.at || ok != want.ok {
-					t.Errorf("time %d: offset %d at %d, %v; want %d at %d, %v", want.ts, offset, at, ok, want.offset, want.at, want.ok)
+					t.Errorf("time %d from %d: offset %d at %d, %v; want %d at %d, %v", want.ts, want.from, offset, at, ok, want.offset, want.at, want.ok)
 				}
 			}
 		})
@@ -87,8 +91,11 @@ func TestFindTimestampOfUnreadableRecordsAnswersForTheBatch(t *testing.T) {
 	garbage := func([]byte) []byte { return []byte("no compressor wrote this") }
 	for _, codec := range []record.Codec{record.CodecGzip, record.CodecSnappy, record.CodecLZ4, record.CodecZstd, 7} {
 		b := record.Batch(recordtest.Batch(5, recordtest.Count(3), recordtest.Timestamp(1000), recordtest.Compressed(codec, garbage)))
-		if offset, _, ok := findTimestamp(b, 1000); !ok || offset != 5 {
+		if offset, _, ok := findTimestamp(b, 0, 1000); !ok || offset != 5 {
 			t.Errorf("codec %d: offset %d, %v; want the batch's first, 5", codec, offset, ok)
+		}
+		if offset, _, ok := findTimestamp(b, 6, 1000); !ok || offset != 6 {
+			t.Errorf("codec %d: offset %d, %v; want the first one asked for, 6", codec, offset, ok)
 		}
 	}
 }

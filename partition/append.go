@@ -38,10 +38,8 @@ type Ticket struct {
 //
 // Appends of one caller keep their order.
 func (p *Partition) Append(batches []byte, acks Acks) (Ticket, error) {
-	if p.cold != nil {
-		if phase, reason := p.cold.Phase(); phase == tier.ReadOnly {
-			return Ticket{}, fmt.Errorf("append to %s: %w: %s", p.tp, record.ErrReadOnly, reason)
-		}
+	if err := p.writable(); err != nil {
+		return Ticket{}, fmt.Errorf("append to %s: %w", p.tp, err)
 	}
 	p.appendMu.Lock()
 	done, err := p.log.Append(batches, p.LeaderEpoch())
@@ -62,6 +60,17 @@ func (p *Partition) Append(batches []byte, acks Acks) (Ticket, error) {
 		p.log.RequestSync()
 	}
 	return Ticket{Appended: done, LogStartOffset: p.LogStartOffset(), partition: p, acks: acks}, nil
+}
+
+// writable says why nothing may be written although the disk would take it:
+// the local log and the bucket disagree.
+func (p *Partition) writable() error {
+	if cold := p.Tier(); cold != nil {
+		if phase, reason := cold.Phase(); phase == tier.ReadOnly {
+			return fmt.Errorf("%w: %s", record.ErrReadOnly, reason)
+		}
+	}
+	return nil
 }
 
 // Wait returns when the append is as durable as its acks asks: at once for

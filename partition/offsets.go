@@ -8,6 +8,7 @@ import (
 
 	"firn/hot"
 	"firn/record"
+	"firn/tier"
 )
 
 // TimestampOffset is an offset with the timestamp and the leader epoch of its
@@ -21,10 +22,19 @@ type TimestampOffset struct {
 // notFound is Kafka's answer to a time after the last record.
 var notFound = TimestampOffset{Timestamp: -1, Offset: record.NoOffset, Epoch: record.NoEpoch}
 
-// FindFunc finds the first record of a batch whose timestamp is at least ts,
-// in ms since the Unix epoch; ok is false when there is none. It decompresses,
-// which the packages below do not.
-type FindFunc = func(batch record.Batch, ts int64) (offset record.Offset, timestamp int64, ok bool)
+// FindFunc finds the first record of a batch, at or above an offset, whose
+// timestamp is at least ts, in ms since the Unix epoch; ok is false when there
+// is none. It decompresses, which the packages below do not.
+type FindFunc func(batch record.Batch, from record.Offset, ts int64) (offset record.Offset, timestamp int64, ok bool)
+
+// from is the function as the packages below take it, for records at or above
+// an offset: the log start may lie inside a batch. Nil stays nil.
+func (f FindFunc) from(start record.Offset) tier.Decode {
+	if f == nil {
+		return nil
+	}
+	return func(b record.Batch, ts int64) (record.Offset, int64, bool) { return f(b, start, ts) }
+}
 
 // EpochEnd finds the newest leader epoch at or below the given one and the
 // offset at which its records end; record.NoEpoch and record.NoOffset when
@@ -51,7 +61,7 @@ func (p *Partition) At(o record.Offset) TimestampOffset {
 // Earliest is the first offset of either tier. The error wraps
 // record.ErrStorage while it is not known which that is.
 func (p *Partition) Earliest() (TimestampOffset, error) {
-	if p.cold != nil && p.log.StartOffset() > p.LogStartOffset() && !p.cold.Loaded() {
+	if cold := p.Tier(); cold != nil && p.log.StartOffset() > p.LogStartOffset() && !cold.Loaded() {
 		return notFound, p.outside(p.LogStartOffset(), "locally starts at", p.log.StartOffset())
 	}
 	return p.At(p.LogStartOffset()), nil
@@ -60,19 +70,21 @@ func (p *Partition) Earliest() (TimestampOffset, error) {
 // LatestTiered is the last offset in the cold tier, record.NoOffset when it
 // has none.
 func (p *Partition) LatestTiered() TimestampOffset {
-	if p.cold == nil || p.cold.End() <= p.LogStartOffset() {
+	cold := p.Tier()
+	if cold == nil || cold.End() <= p.LogStartOffset() {
 		return notFound
 	}
-	return p.At(p.cold.End() - 1)
+	return p.At(cold.End() - 1)
 }
 
 // EarliestPendingUpload is the first offset that the cold tier does not have,
 // record.NoOffset without a tier.
 func (p *Partition) EarliestPendingUpload() TimestampOffset {
-	if p.cold == nil {
+	cold := p.Tier()
+	if cold == nil {
 		return notFound
 	}
-	return p.At(max(p.cold.End(), p.LogStartOffset()))
+	return p.At(max(cold.End(), p.LogStartOffset()))
 }
 
 // OffsetForTimestamp finds the first visible record, in either tier, whose
@@ -84,17 +96,17 @@ func (p *Partition) OffsetForTimestamp(ctx context.Context, ts int64, find FindF
 	}
 	// Records below the local start are looked for in the tier, the others
 	// locally, whatever the tier has of them too: both ends meet there.
-	localStart := p.log.StartOffset()
-	if p.cold != nil && localStart > p.LogStartOffset() {
-		got, ok, err := p.cold.OffsetForTimestamp(ctx, ts, localStart, find)
+	localStart, start := p.log.StartOffset(), p.LogStartOffset()
+	if cold := p.Tier(); cold != nil && localStart > start {
+		got, ok, err := cold.OffsetForTimestamp(ctx, ts, localStart, find.from(start))
 		if err != nil {
 			return notFound, fmt.Errorf("look up time %d in %s: %w", ts, p.tp, err)
 		}
-		if ok && got.Offset >= p.LogStartOffset() {
+		if ok && got.Offset >= start {
 			return p.withEpoch(got.Timestamp, got.Offset), nil
 		}
 	}
-	got, ok, err := p.log.OffsetForTimestamp(ts, p.HighWatermark(), local(find))
+	got, ok, err := p.log.OffsetForTimestamp(ts, p.HighWatermark(), local(find.from(start)))
 	if err != nil {
 		return notFound, fmt.Errorf("look up time %d in %s: %w", ts, p.tp, err)
 	}
@@ -105,32 +117,35 @@ func (p *Partition) OffsetForTimestamp(ctx context.Context, ts int64, find FindF
 }
 
 // MaxTimestamp finds the first visible record with the largest timestamp of
-// both tiers. find may be nil.
+// both tiers. find may be nil. A batch, or a segment of the cold tier, in which
+// the log start lies counts as a whole: when it is one of its deleted records
+// that has the largest timestamp, the log start is answered.
 func (p *Partition) MaxTimestamp(ctx context.Context, find FindFunc) (TimestampOffset, error) {
 	if err := p.settled(); err != nil {
 		return notFound, err
 	}
-	here, okHere, err := p.log.MaxTimestamp(p.HighWatermark(), local(find))
+	start := p.LogStartOffset()
+	here, okHere, err := p.log.MaxTimestamp(p.HighWatermark(), local(find.from(0)))
 	if err != nil {
 		return notFound, fmt.Errorf("look up the largest time in %s: %w", p.tp, err)
 	}
-	if p.cold != nil && p.log.StartOffset() > p.LogStartOffset() {
-		cold, ok, err := p.cold.MaxTimestamp(ctx, p.log.StartOffset(), find)
+	if cold := p.Tier(); cold != nil && p.log.StartOffset() > start {
+		there, ok, err := cold.MaxTimestamp(ctx, p.log.StartOffset(), find.from(0))
 		if err != nil {
 			return notFound, fmt.Errorf("look up the largest time in %s: %w", p.tp, err)
 		}
-		if ok && (!okHere || cold.Timestamp >= here.Timestamp) {
-			return p.withEpoch(cold.Timestamp, cold.Offset), nil
+		if ok && (!okHere || there.Timestamp >= here.Timestamp) {
+			return p.withEpoch(there.Timestamp, max(there.Offset, start)), nil
 		}
 	}
 	if !okHere {
 		return notFound, nil
 	}
-	return p.withEpoch(here.Timestamp, here.Offset), nil
+	return p.withEpoch(here.Timestamp, max(here.Offset, start)), nil
 }
 
 // local is find as package hot takes it.
-func local(find FindFunc) hot.Decode {
+func local(find tier.Decode) hot.Decode {
 	if find == nil {
 		return nil
 	}

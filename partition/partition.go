@@ -35,7 +35,7 @@ type Options struct {
 	Epoch record.Epoch
 	// RaiseEpoch gives an epoch of this broker above the given one, durably.
 	// It is asked when the bucket knows a higher epoch than Epoch. Required
-	// with Tier.
+	// with Tier, and for EnableTier.
 	RaiseEpoch func(ctx context.Context, above record.Epoch) (record.Epoch, error)
 	// Retention says what ApplyRetention keeps.
 	Retention Retention
@@ -81,7 +81,8 @@ type Partition struct {
 
 	store *hot.Store
 	log   *hot.Log
-	cold  *tier.Log // nil when not tiered
+	// cold is nil while the partition is not tiered. Once set it stays.
+	cold atomic.Pointer[tier.Log]
 
 	// opened is set once all of the above is: hooks that come before have
 	// nothing to tell that Open does not look at itself.
@@ -137,19 +138,9 @@ func Open(ctx context.Context, o Options) (*Partition, error) {
 	p.mu.Unlock()
 
 	if o.Tier != nil {
-		cold, err := o.Tier.OpenLog(ctx, tier.LogOptions{
-			TopicPartition: o.TopicPartition,
-			TopicID:        o.TopicID,
-			Epoch:          o.Epoch,
-			Dir:            log.Dir(),
-			Local:          (*localLog)(p),
-			OnChange:       p.watchers.notify,
-			CopyDisabled:   o.CopyDisabled,
-		})
-		if err != nil {
-			return nil, fmt.Errorf("open the cold tier of partition %s: %w", o.TopicPartition, err)
+		if err := p.openTier(ctx, o.Tier, o.CopyDisabled); err != nil {
+			return nil, err
 		}
-		p.cold = cold
 	}
 	p.opened.Store(true)
 	p.onSeal()
@@ -160,10 +151,11 @@ func Open(ctx context.Context, o Options) (*Partition, error) {
 // log is closed by its store.
 func (p *Partition) Close(ctx context.Context) error {
 	defer p.watchers.notify()
-	if p.cold == nil {
+	cold := p.Tier()
+	if cold == nil {
 		return nil
 	}
-	if err := p.cold.Close(ctx); err != nil {
+	if err := cold.Close(ctx); err != nil {
 		return fmt.Errorf("close the cold tier of partition %s: %w", p.tp, err)
 	}
 	return nil
@@ -192,7 +184,7 @@ func (p *Partition) SetRetention(r Retention) { p.retention.Store(&r) }
 func (p *Partition) Log() *hot.Log { return p.log }
 
 // Tier is the cold tier, nil when the partition has none.
-func (p *Partition) Tier() *tier.Log { return p.cold }
+func (p *Partition) Tier() *tier.Log { return p.cold.Load() }
 
 // HighWatermark is the end of what consumers may see.
 func (p *Partition) HighWatermark() record.Offset {
@@ -208,11 +200,12 @@ func (p *Partition) LastStableOffset() record.Offset { return p.HighWatermark() 
 // LogStartOffset is the first offset that is kept, in either tier.
 func (p *Partition) LogStartOffset() record.Offset {
 	start := p.log.LogStartOffset()
-	if p.cold == nil {
+	cold := p.Tier()
+	if cold == nil {
 		return max(start, p.log.StartOffset())
 	}
 	// The bucket may know a higher one than a directory that was restored.
-	return max(start, p.cold.LogStart())
+	return max(start, cold.LogStart())
 }
 
 // LocalStartOffset is the first offset on local disk.
@@ -250,8 +243,8 @@ func (p *Partition) onSeal() {
 	// A sealed segment is synced; nothing of it may wait for a high watermark
 	// that is only late.
 	p.raise(p.log.DurableOffset())
-	if p.cold != nil {
-		p.cold.Wake()
+	if cold := p.Tier(); cold != nil {
+		cold.Wake()
 	}
 }
 

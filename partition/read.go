@@ -16,7 +16,11 @@ import (
 // error wraps record.ErrOffsetOutOfRange when neither tier has the offset, and
 // record.ErrStorage when that cannot be told yet: a client that is told out of
 // range resets its position, which must never be for want of a manifest.
-func (p *Partition) Locate(from record.Offset) (cold bool, at record.Offset, err error) {
+func (p *Partition) Locate(from record.Offset) (isCold bool, at record.Offset, err error) {
+	// The log start may lie inside the local log, or inside a batch.
+	if start := p.log.LogStartOffset(); from < start {
+		return false, from, fmt.Errorf("offset %d of %s, which starts at %d: %w", from, p.tp, start, record.ErrOffsetOutOfRange)
+	}
 	// The order matters: the local start only rises, and what it passes is
 	// in the chain before it does.
 	localStart := p.log.StartOffset()
@@ -29,13 +33,14 @@ func (p *Partition) Locate(from record.Offset) (cold bool, at record.Offset, err
 	if start := p.LogStartOffset(); from < start {
 		return false, from, p.outside(from, "starts at", start)
 	}
-	if p.cold == nil {
+	cold := p.Tier()
+	if cold == nil {
 		return false, from, p.outside(from, "starts at", localStart)
 	}
 	switch {
-	case !p.cold.Loaded():
+	case !cold.Loaded():
 		return false, from, p.outside(from, "locally starts at", localStart)
-	case from < p.cold.End():
+	case from < cold.End():
 		return true, from, nil
 	}
 	return false, p.log.StartOffset(), nil
@@ -45,8 +50,8 @@ func (p *Partition) Locate(from record.Offset) (cold bool, at record.Offset, err
 // Before the local log was compared with the bucket nothing is.
 func (p *Partition) outside(from record.Offset, what string, bound record.Offset) error {
 	kind := record.ErrOffsetOutOfRange
-	if p.cold != nil {
-		if phase, reason := p.cold.Phase(); phase == tier.Loading || reason == tier.ReasonLogBehind {
+	if cold := p.Tier(); cold != nil {
+		if phase, reason := cold.Phase(); phase == tier.Loading || reason == tier.ReasonLogBehind {
 			kind = fmt.Errorf("%w: the bucket's manifest is not read yet", record.ErrStorage)
 		}
 	}
@@ -74,8 +79,9 @@ func (p *Partition) ReadLocal(from, limit record.Offset, maxBytes int, minOne, u
 // ReadCold reads whole, verified batches from the cold tier, as tier.Log.Read
 // does.
 func (p *Partition) ReadCold(ctx context.Context, from, limit record.Offset, maxBytes int, minOne bool) (tier.Data, error) {
-	if p.cold == nil {
+	cold := p.Tier()
+	if cold == nil {
 		return tier.Data{}, fmt.Errorf("offset %d of %s, which is not tiered: %w", from, p.tp, record.ErrOffsetOutOfRange)
 	}
-	return p.cold.Read(ctx, from, limit, maxBytes, minOne)
+	return cold.Read(ctx, from, limit, maxBytes, minOne)
 }

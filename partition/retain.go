@@ -23,8 +23,8 @@ const entriesAtOnce = 256
 func (p *Partition) ApplyRetention(ctx context.Context) error {
 	p.retentionMu.Lock()
 	defer p.retentionMu.Unlock()
-	if p.cold != nil {
-		if phase, _ := p.cold.Phase(); phase != tier.Ready {
+	if cold := p.Tier(); cold != nil {
+		if phase, _ := cold.Phase(); phase != tier.Ready {
 			return nil
 		}
 	}
@@ -38,16 +38,18 @@ func (p *Partition) ApplyRetention(ctx context.Context) error {
 	return p.dropLocal(ctx, r, now)
 }
 
-// rollExpired seals the active segment when all it holds is too old, so that
-// it can go: a topic that gets no more records is to be empty in the end.
+// rollExpired seals the active segment when all it holds is too old, or lies
+// below the log start, so that it can go: a topic that gets no more records,
+// or whose records were all deleted, is to be empty in the end.
 func (p *Partition) rollExpired(ctx context.Context, r Retention, now time.Time) error {
 	segments := p.log.Segments()
 	active := segments[len(segments)-1]
-	if active.Size() == 0 || !spanOf(active).expired(r.Age, now) {
+	deleted := active.NextOffset() <= p.LogStartOffset()
+	if active.Size() == 0 || !deleted && !spanOf(active).expired(r.Age, now) {
 		return nil
 	}
 	if err := p.log.Roll(ctx); err != nil {
-		return fmt.Errorf("seal the expired segment of %s: %w", p.tp, err)
+		return fmt.Errorf("seal the last segment of %s: %w", p.tp, err)
 	}
 	return nil
 }
@@ -56,10 +58,11 @@ func (p *Partition) rollExpired(ctx context.Context, r Retention, now time.Time)
 // first, then in the manifest.
 func (p *Partition) raiseLogStart(ctx context.Context, r Retention, now time.Time) error {
 	total := p.log.Size()
-	if p.cold != nil {
-		total = p.cold.State().Bytes
+	cold := p.Tier()
+	if cold != nil {
+		total = cold.State().Bytes
 		for _, s := range p.log.Segments() {
-			if s.NextOffset() > p.cold.End() {
+			if s.NextOffset() > cold.End() {
 				total += s.Size()
 			}
 		}
@@ -78,8 +81,8 @@ func (p *Partition) raiseLogStart(ctx context.Context, r Retention, now time.Tim
 	if start > before {
 		p.logger.Info("retention raised the log start", "event", "log_start_raised", "from", int64(before), "to", int64(start))
 	}
-	if p.cold != nil {
-		p.cold.SetLogStart(start)
+	if cold != nil {
+		cold.SetLogStart(start)
 	}
 	return nil
 }
@@ -89,9 +92,9 @@ func (p *Partition) raiseLogStart(ctx context.Context, r Retention, now time.Tim
 // failure ends it and is left in failed.
 func (p *Partition) spans(ctx context.Context, from record.Offset, failed *error) iter.Seq[span] {
 	return func(yield func(span) bool) {
-		at := from
-		for p.cold != nil && at < p.cold.End() {
-			entries, err := p.cold.Entries(ctx, at, entriesAtOnce)
+		at, cold := from, p.Tier()
+		for cold != nil && at < cold.End() {
+			entries, err := cold.Entries(ctx, at, entriesAtOnce)
 			if err != nil || len(entries) == 0 {
 				*failed = err
 				return
@@ -114,8 +117,8 @@ func (p *Partition) spans(ctx context.Context, from record.Offset, failed *error
 // dropLocal removes local segments as far as planLocalStart allows.
 func (p *Partition) dropLocal(ctx context.Context, r Retention, now time.Time) error {
 	var tierEnd record.Offset
-	if p.cold != nil {
-		tierEnd = p.cold.End()
+	if cold := p.Tier(); cold != nil {
+		tierEnd = cold.End()
 	}
 	var local []span
 	for _, s := range p.log.Segments() {

@@ -118,7 +118,7 @@ func (l *Log) OffsetForTimestamp(ctx context.Context, ts int64, below record.Off
 	if err != nil {
 		return TimestampOffset{}, false, err
 	}
-	return l.t.reader.offsetForTimestamp(ctx, s, ts, s.m.LogStart, below, decode)
+	return l.t.reader.offsetForTimestamp(ctx, s, ts, l.currentLogStart(), below, decode)
 }
 
 // MaxTimestamp finds the record with the largest timestamp, the first of them,
@@ -128,21 +128,23 @@ func (l *Log) MaxTimestamp(ctx context.Context, below record.Offset, decode Deco
 	if err != nil {
 		return TimestampOffset{}, false, err
 	}
-	s.floor = s.m.highTimestamp(below)
-	return l.t.reader.maxTimestamp(ctx, s, s.m.LogStart, below, decode)
+	logStart := l.currentLogStart() // the manifest's follows it
+	s.floor = s.m.highTimestamp(logStart, below)
+	return l.t.reader.maxTimestamp(ctx, s, logStart, below, decode)
 }
 
-// highTimestamp is a timestamp that some record alive and below an offset is
-// known to reach, by the head alone; noFloor when it knows none.
-func (m *Manifest) highTimestamp(below record.Offset) int64 {
+// highTimestamp is a timestamp that some record at or above a log start and
+// below an offset is known to reach, by the head alone; noFloor when it knows
+// none.
+func (m *Manifest) highTimestamp(logStart, below record.Offset) int64 {
 	high := int64(noFloor)
 	for _, p := range m.Pages {
-		if p.From >= max(m.Start, m.LogStart) && p.To <= below && p.Segments > 0 {
+		if p.From >= max(m.Start, logStart) && p.To <= below && p.Segments > 0 {
 			high = max(high, p.MaxTimestamp)
 		}
 	}
 	for _, e := range m.Recent {
-		if e.Kind == KindSegment && e.From >= m.LogStart && e.To <= below {
+		if e.Kind == KindSegment && e.From >= logStart && e.To <= below {
 			high = max(high, e.MaxTimestamp)
 		}
 	}
