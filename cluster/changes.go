@@ -84,6 +84,24 @@ func (l *Local) SetTopicConfig(ctx context.Context, id record.TopicID, config ma
 	return t, l.putTopicLocked(ctx, "set the config of topic "+t.Name, t)
 }
 
+// GrowTopic gives a live topic more partitions: so many in all. The error wraps
+// those of Metadata.CheckGrow.
+func (l *Local) GrowTopic(ctx context.Context, id record.TopicID, partitions int32) (Topic, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := l.Metadata()
+	if err := m.CheckGrow(id, partitions); err != nil {
+		return Topic{}, err
+	}
+	t := m.byID[id]
+	t.Partitions = partitions
+	if err := l.putTopicLocked(ctx, "add partitions to topic "+t.Name, t); err != nil {
+		return Topic{}, err
+	}
+	l.o.Logger.Debug("topic has more partitions", "event", "metadata_topic_grown", "topic", t.Name, "id", t.ID, "partitions", t.Partitions)
+	return t, nil
+}
+
 // MarkDeleting takes the topic from the clients and remembers that its data
 // must go. The name stays taken until ReleaseName. Marking a topic twice does
 // nothing. The error wraps ErrUnknownTopic.

@@ -130,6 +130,24 @@ func (m *Metadata) CheckCreate(c CreateTopic) error {
 	return nil
 }
 
+// CheckGrow says whether the live topic may have so many partitions in all:
+// more than it has, at most MaxPartitions. The error wraps ErrUnknownTopic or
+// ErrInvalidPartitions.
+func (m *Metadata) CheckGrow(id record.TopicID, partitions int32) error {
+	t, ok := m.TopicByID(id)
+	switch {
+	case !ok:
+		return fmt.Errorf("add partitions to topic %s: %w", id, ErrUnknownTopic)
+	case partitions == t.Partitions:
+		return fmt.Errorf("%w: topic %s has %d already", ErrInvalidPartitions, t.Name, partitions)
+	case partitions < t.Partitions:
+		return fmt.Errorf("%w: topic %s has %d, of which none can be taken away: %d would be fewer", ErrInvalidPartitions, t.Name, t.Partitions, partitions)
+	case partitions > MaxPartitions:
+		return fmt.Errorf("%w: topic %s asks for %d, at most %d are allowed", ErrInvalidPartitions, t.Name, partitions, MaxPartitions)
+	}
+	return nil
+}
+
 // foldName maps names that metrics cannot tell apart to one.
 func foldName(name string) string { return strings.ReplaceAll(name, ".", "_") }
 

@@ -170,13 +170,13 @@ func compactionKeys() []TopicKey {
 func remoteKeys() []TopicKey {
 	return []TopicKey{
 		{Name: "remote.storage.enable", Type: TypeBoolean, Default: "false",
-			Doc:   "Whether closed segments go to the object store. When a store is configured it is true unless set, except for internal topics, *-changelog, *-repartition and tier.exclude.topics.",
+			Doc:   "Whether closed segments go to the object store. When a store is configured it is true unless set, except for internal topics, *-changelog, *-repartition and tier.exclude.topics. It can be turned on while the topic is in use, and not off again: remote.log.copy.disable stops the copying.",
 			check: boolean},
 		{Name: "remote.log.copy.disable", Type: TypeBoolean, Default: "false",
 			Doc:   "Stops copying to the object store; what is there stays readable.",
 			check: boolean},
 		{Name: "remote.log.delete.on.disable", Type: TypeBoolean, Default: "false",
-			Doc:   "Whether turning remote.storage.enable off also deletes what lies in the object store.",
+			Doc:   "Stored and reported; in Kafka it says that turning remote.storage.enable off deletes what lies in the object store, and here that cannot be turned off.",
 			check: boolean},
 		{Name: "remote.copy.lag.ms", Type: TypeLong, Unit: UnitMs, Default: "0", Synonyms: same("log.remote.copy.lag.ms"),
 			Doc:   "Delay of the upload of a closed segment. Only 0, upload at once, is supported.",

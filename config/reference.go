@@ -39,7 +39,7 @@ Secrets are shown as ` + "`****`" + ` wherever settings are printed.
 
 const referenceTopics = `## Topic configs
 
-What a topic can be told, with ` + "`firn topic create NAME --config key=value`" + ` or any Kafka tool. A topic that does not set a config takes the broker setting beside it, and without that the default.
+What a topic can be told, with ` + "`firn topic create NAME --config key=value`" + ` or any Kafka tool, and later with ` + "`firn topic alter`" + `: a change holds at once and needs no restart. The settings of the broker itself are read at its start and cannot be changed while it runs. A topic that does not set a config takes the broker setting beside it, and without that the default.
 
 | name | type | default | broker setting | meaning |
 |---|---|---|---|---|
