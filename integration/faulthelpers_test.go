@@ -6,6 +6,7 @@ package integration
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -403,3 +405,15 @@ func startOffset(t testing.TB, b *testutil.Broker, topic string, partition int32
 
 // removeOptions are none.
 var removeOptions minio.RemoveObjectOptions
+
+// readWhole is the request with its whole body at hand, so that it can be sent
+// when its connection is gone.
+func readWhole(r *http.Request) *http.Request {
+	body, err := io.ReadAll(r.Body)
+	late := r.Clone(context.WithoutCancel(r.Context()))
+	late.Body = io.NopCloser(bytes.NewReader(body))
+	if err != nil {
+		late.Body = io.NopCloser(iotest.ErrReader(err))
+	}
+	return late
+}
