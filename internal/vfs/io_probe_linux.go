@@ -34,7 +34,7 @@ func probeWith(c calls, dir string, want forced) (_ *platform, err error) {
 	if err := os.Remove(temp.Name()); err != nil {
 		return nil, err
 	}
-	if _, err := f.WriteAt(make([]byte, probeBytes), 0); err != nil {
+	if err := fillProbe(f); err != nil {
 		return nil, err
 	}
 	if err := f.Sync(); err != nil {
@@ -57,6 +57,23 @@ func probeWith(c calls, dir string, want forced) (_ *platform, err error) {
 	return &platform{calls: c, chains: found, home: st.Dev}, nil
 }
 
+// fillProbe gives the file its size. On a full disk it is a hole, which the
+// page cache holds like any other part of a file: a broker has to come up there
+// to serve what it has, and to make room.
+func fillProbe(f *diskFile) error {
+	_, err := f.WriteAt(make([]byte, probeBytes), 0)
+	if !isFull(err) {
+		return err
+	}
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	return f.Truncate(probeBytes)
+}
+
+// isFull says that a write failed for want of space and of nothing else.
+func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
 // probe tries every method on a clean file of probeBytes.
 func (p *platform) probe(f *diskFile) (chains, error) {
 	fd := int(f.Fd())
@@ -65,7 +82,7 @@ func (p *platform) probe(f *diskFile) (chains, error) {
 	if _, err := p.calls.read(fd, page, 0, unix.RWF_DONTCACHE); err == nil {
 		found.read = append(found.read, methodDontCache)
 	}
-	if _, err := p.calls.write(fd, page, 0, unix.RWF_DONTCACHE); err == nil {
+	if _, err := p.calls.write(fd, page, 0, unix.RWF_DONTCACHE); err == nil || isFull(err) {
 		found.write = append(found.write, methodDontCache)
 	}
 	if err := f.Sync(); err != nil {
