@@ -150,6 +150,7 @@ type ledger struct {
 	mu    sync.Mutex
 	acked map[int64]int // number of the record by the offset it was acknowledged at
 	end   int64         // after the last acknowledged offset
+	tries int           // number of the next record that is tried but once
 }
 
 func newLedger(topic string, partition int32) *ledger {
