@@ -79,16 +79,16 @@ func (c *Consumer) Fetch(ctx context.Context, req *Request) (*Result, error) {
 	started := time.Now()
 	c.begin()
 	defer c.end()
-	call := &call{consumer: c, request: req}
+	call := call{consumer: c, request: req}
 	watching := false
 	for {
 		if err := errors.Join(c.closedError(), ctx.Err()); err != nil {
 			return nil, err
 		}
 		round := call.collect()
-		left := call.patience(round) - time.Since(started)
+		left := call.patience(&round) - time.Since(started)
 		if round.enough || left <= 0 || c.fetcher.draining.Err() != nil {
-			return call.answer(round), nil
+			return call.answer(&round), nil
 		}
 		round.result.Release()
 		if !watching {

@@ -61,17 +61,17 @@ func (c *call) patience(r *round) time.Duration {
 }
 
 // collect reads what is hot, takes what is ready and starts what is neither.
-func (c *call) collect() *round {
-	r := &round{result: &Result{Partitions: make([]PartitionResult, len(c.request.Partitions)), fetcher: c.consumer.fetcher}}
+func (c *call) collect() round {
+	r := round{result: &Result{Partitions: make([]PartitionResult, len(c.request.Partitions)), fetcher: c.consumer.fetcher}}
 	first := c.consumer.nextRound()
 	for i := range c.request.Partitions {
 		if p := c.request.Partitions[i].Partition; first != nil && p != nil && first[keyOf(p)] {
-			c.collectOne(r, i)
+			c.collectOne(&r, i)
 		}
 	}
 	for i := range c.request.Partitions {
 		if p := c.request.Partitions[i].Partition; p != nil && (first == nil || !first[keyOf(p)]) {
-			c.collectOne(r, i)
+			c.collectOne(&r, i)
 		}
 	}
 	for lane, starts := range r.starts {
