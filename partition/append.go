@@ -4,6 +4,7 @@ package partition
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"firn/hot"
@@ -49,6 +50,7 @@ func (p *Partition) Append(batches []byte, acks Acks) (Ticket, error) {
 		rose = p.mu.watermark.append(offsetRange{done.FirstOffset, done.NextOffset}, acks == AcksAll)
 		p.mu.Unlock()
 	}
+	p.tellRefusal(err)
 	p.appendMu.Unlock()
 	if err != nil {
 		return Ticket{}, fmt.Errorf("append to %s: %w", p.tp, err)
@@ -60,6 +62,20 @@ func (p *Partition) Append(batches []byte, acks Acks) (Ticket, error) {
 		p.log.RequestSync()
 	}
 	return Ticket{Appended: done, LogStartOffset: p.LogStartOffset(), partition: p, acks: acks}, nil
+}
+
+// tellRefusal logs when the disk begins to refuse appends and when it takes
+// them again, not each of them: producers repeat what was refused. The caller
+// holds appendMu.
+func (p *Partition) tellRefusal(err error) {
+	switch refused := errors.Is(err, record.ErrStorage); {
+	case refused && !p.refusing:
+		p.logger.Warn("the disk refuses appends", "event", "append_refused", "error", err)
+		p.refusing = true
+	case err == nil && p.refusing:
+		p.logger.Info("the disk takes appends again", "event", "append_resumed")
+		p.refusing = false
+	}
 }
 
 // writable says why nothing may be written although the disk would take it:

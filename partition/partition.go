@@ -95,6 +95,7 @@ type Partition struct {
 	// the log gave them out. It is held over the append, which hot serializes
 	// anyway; nothing that reads takes it.
 	appendMu sync.Mutex
+	refusing bool // the disk refused the last append; guarded by appendMu
 
 	mu struct {
 		sync.Mutex
