@@ -40,12 +40,14 @@ func (f FindFunc) from(start record.Offset) tier.Decode {
 // offset at which its records end; record.NoEpoch and record.NoOffset when
 // none is known.
 func (p *Partition) EpochEnd(epoch record.Epoch) (record.Epoch, record.Offset) {
-	epochs := p.log.Epochs()
-	if epoch == p.LeaderEpoch() {
-		// This start's epoch has an entry only from its first append on.
-		return epoch, p.log.EndOffset()
+	end, epochs, leader := p.log.EndOffset(), p.log.Epochs(), p.LeaderEpoch()
+	if last, ok := epochs.Last(); !ok || last.Epoch < leader {
+		// This start's epoch has an entry only from its first append on. Until
+		// then it begins at the end, as does what an epoch between the two
+		// has lost: its consumers must hear where they have to go back to.
+		epochs = epochs.Append(record.EpochEntry{Epoch: leader, StartOffset: end})
 	}
-	return epochs.EndOffset(epoch, p.log.EndOffset())
+	return epochs.EndOffset(epoch, end)
 }
 
 // At is the answer for an offset that was asked for by its place and not by a
@@ -84,7 +86,7 @@ func (p *Partition) EarliestPendingUpload() TimestampOffset {
 	if cold == nil {
 		return notFound
 	}
-	return p.At(max(cold.End(), p.LogStartOffset()))
+	return p.At(max(cold.End(), p.LogStartOffset(), min(p.log.StartOffset(), p.log.EndOffset())))
 }
 
 // OffsetForTimestamp finds the first visible record, in either tier, whose
@@ -94,26 +96,32 @@ func (p *Partition) OffsetForTimestamp(ctx context.Context, ts int64, find FindF
 	if err := p.settled(); err != nil {
 		return notFound, err
 	}
-	// Records below the local start are looked for in the tier, the others
-	// locally, whatever the tier has of them too: both ends meet there.
-	localStart, start := p.log.StartOffset(), p.LogStartOffset()
-	if cold := p.Tier(); cold != nil && localStart > start {
-		got, ok, err := cold.OffsetForTimestamp(ctx, ts, localStart, find.from(start))
-		if err != nil {
+	for {
+		// Records below the local start are looked for in the tier, the
+		// others locally, whatever the tier has of them too: both ends meet
+		// there. Should it rise meanwhile, what it passed was looked for in
+		// neither.
+		localStart, start := p.log.StartOffset(), p.LogStartOffset()
+		if cold := p.Tier(); cold != nil && localStart > start {
+			got, ok, err := cold.OffsetForTimestamp(ctx, ts, localStart, find.from(start))
+			if err != nil {
+				return notFound, fmt.Errorf("look up time %d in %s: %w", ts, p.tp, err)
+			}
+			if ok && got.Offset >= start {
+				return p.withEpoch(got.Timestamp, got.Offset), nil
+			}
+		}
+		got, ok, err := p.log.OffsetForTimestamp(ts, p.HighWatermark(), local(find.from(start)))
+		switch {
+		case err != nil:
 			return notFound, fmt.Errorf("look up time %d in %s: %w", ts, p.tp, err)
+		case p.log.StartOffset() != localStart:
+			continue
+		case !ok:
+			return notFound, nil
 		}
-		if ok && got.Offset >= start {
-			return p.withEpoch(got.Timestamp, got.Offset), nil
-		}
+		return p.withEpoch(got.Timestamp, got.Offset), nil
 	}
-	got, ok, err := p.log.OffsetForTimestamp(ts, p.HighWatermark(), local(find.from(start)))
-	if err != nil {
-		return notFound, fmt.Errorf("look up time %d in %s: %w", ts, p.tp, err)
-	}
-	if !ok {
-		return notFound, nil
-	}
-	return p.withEpoch(got.Timestamp, got.Offset), nil
 }
 
 // MaxTimestamp finds the first visible record with the largest timestamp of

@@ -47,11 +47,12 @@ func (p *Partition) Locate(from record.Offset) (isCold bool, at record.Offset, e
 }
 
 // outside is the error for an offset that is not there, as far as it is known.
-// Before the local log was compared with the bucket nothing is.
+// Before a manifest was read, or the local log compared with the bucket,
+// nothing is.
 func (p *Partition) outside(from record.Offset, what string, bound record.Offset) error {
 	kind := record.ErrOffsetOutOfRange
 	if cold := p.Tier(); cold != nil {
-		if phase, reason := cold.Phase(); phase == tier.Loading || reason == tier.ReasonLogBehind {
+		if phase, reason := cold.Phase(); phase == tier.Loading || reason == tier.ReasonLogBehind || !cold.Loaded() {
 			kind = fmt.Errorf("%w: the bucket's manifest is not read yet", record.ErrStorage)
 		}
 	}

@@ -4,6 +4,7 @@ package partition
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -29,13 +30,9 @@ func (p *Partition) ApplyRetention(ctx context.Context) error {
 		}
 	}
 	r, now := *p.retention.Load(), p.now()
-	if err := p.rollExpired(ctx, r, now); err != nil {
-		return err
-	}
-	if err := p.raiseLogStart(ctx, r, now); err != nil {
-		return err
-	}
-	return p.dropLocal(ctx, r, now)
+	// One that fails does not keep the others from making room: a store that
+	// is away must not fill the disk with what it has.
+	return errors.Join(p.rollExpired(ctx, r, now), p.raiseLogStart(ctx, r, now), p.dropLocal(ctx, r, now))
 }
 
 // rollExpired seals the active segment when all it holds is too old, or lies
@@ -57,18 +54,21 @@ func (p *Partition) rollExpired(ctx context.Context, r Retention, now time.Time)
 // raiseLogStart moves the log start as far as retention.* says: durably here
 // first, then in the manifest.
 func (p *Partition) raiseLogStart(ctx context.Context, r Retention, now time.Time) error {
-	total := p.log.Size()
-	cold := p.Tier()
+	before := p.LogStartOffset()
+	var total int64
+	at, cold := before, p.Tier()
 	if cold != nil {
+		// A segment that goes up in this moment is counted by neither; that
+		// errs on the side of keeping more.
 		total = cold.State().Bytes
-		for _, s := range p.log.Segments() {
-			if s.NextOffset() > cold.End() {
-				total += s.Size()
-			}
+		at = max(at, cold.End())
+	}
+	for _, s := range p.log.Segments() {
+		if s.NextOffset() > at {
+			total += s.Size()
 		}
 	}
 	var failed error
-	before := p.LogStartOffset()
 	start := planLogStart(r, now, before, total, p.spans(ctx, before, &failed))
 	if failed != nil {
 		return fmt.Errorf("apply retention to %s: %w", p.tp, failed)
@@ -88,8 +88,8 @@ func (p *Partition) raiseLogStart(ctx context.Context, r Retention, now time.Tim
 }
 
 // spans yields what may be deleted from the given offset on, ascending: the
-// entries of the chain, then the sealed local segments above its end. A
-// failure ends it and is left in failed.
+// entries of the chain, then the sealed local segments above its end and not
+// above the high watermark. A failure ends it and is left in failed.
 func (p *Partition) spans(ctx context.Context, from record.Offset, failed *error) iter.Seq[span] {
 	return func(yield func(span) bool) {
 		at, cold := from, p.Tier()
@@ -100,14 +100,15 @@ func (p *Partition) spans(ctx context.Context, from record.Offset, failed *error
 				return
 			}
 			for _, e := range entries {
-				if !yield(span{from: e.From, to: e.To, bytes: e.LogSize, maxTimestamp: time.UnixMilli(e.MaxTimestamp)}) {
+				if !yield(spanOfEntry(e)) {
 					return
 				}
 				at = e.To
 			}
 		}
+		high := p.HighWatermark()
 		for _, s := range p.log.Segments() {
-			if s.Sealed() && s.NextOffset() > at && !yield(spanOf(s)) {
+			if !s.Sealed() || s.NextOffset() > high || s.NextOffset() > at && !yield(spanOf(s)) {
 				return
 			}
 		}
@@ -135,6 +136,16 @@ func (p *Partition) dropLocal(ctx context.Context, r Retention, now time.Time) e
 		p.logger.Info("local segments dropped", "event", "local_dropped", "segments", dropped, "local_start", int64(p.log.StartOffset()))
 	}
 	return nil
+}
+
+// spanOfEntry is an entry of the chain. One whose records have no timestamp is
+// as old as its file was, as in Kafka; a gap is older than anything.
+func spanOfEntry(e tier.Entry) span {
+	timestamp := e.MaxTimestamp
+	if e.Kind == tier.KindSegment && timestamp < 0 {
+		timestamp = e.SealedMs
+	}
+	return span{from: e.From, to: e.To, bytes: e.LogSize, maxTimestamp: time.UnixMilli(timestamp)}
 }
 
 func spanOf(s *hot.Segment) span {
