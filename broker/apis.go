@@ -23,18 +23,23 @@ type api struct {
 // all. Produce and InitProducerId stop where transactions of version 2 begin.
 func apis() map[kmsg.Key]api {
 	return map[kmsg.Key]api{
-		kmsg.Produce:              {wire.Versions{Min: 0, Max: 11}, (*Broker).handleProduce},
-		kmsg.Fetch:                {wire.Versions{Min: 4, Max: 18}, (*Broker).handleFetch},
-		kmsg.ListOffsets:          {wire.Versions{Min: 1, Max: 11}, (*Broker).handleListOffsets},
-		kmsg.Metadata:             {wire.Versions{Min: 0, Max: 13}, (*Broker).handleMetadata},
-		kmsg.ApiVersions:          {wire.Versions{Min: 0, Max: 5}, (*Broker).handleAPIVersions},
-		kmsg.FindCoordinator:      {wire.Versions{Min: 0, Max: 6}, (*Broker).handleFindCoordinator},
-		kmsg.CreateTopics:         {wire.Versions{Min: 2, Max: 7}, (*Broker).handleCreateTopics},
-		kmsg.DeleteTopics:         {wire.Versions{Min: 1, Max: 6}, (*Broker).handleDeleteTopics},
-		kmsg.InitProducerID:       {wire.Versions{Min: 0, Max: 4}, (*Broker).handleInitProducerID},
-		kmsg.OffsetForLeaderEpoch: {wire.Versions{Min: 2, Max: 4}, (*Broker).handleOffsetForLeaderEpoch},
-		kmsg.DescribeConfigs:      {wire.Versions{Min: 1, Max: 4}, (*Broker).handleDescribeConfigs},
-		kmsg.DescribeCluster:      {wire.Versions{Min: 0, Max: 2}, (*Broker).handleDescribeCluster},
+		kmsg.Produce:                 {wire.Versions{Min: 0, Max: 11}, (*Broker).handleProduce},
+		kmsg.Fetch:                   {wire.Versions{Min: 4, Max: 18}, (*Broker).handleFetch},
+		kmsg.ListOffsets:             {wire.Versions{Min: 1, Max: 11}, (*Broker).handleListOffsets},
+		kmsg.Metadata:                {wire.Versions{Min: 0, Max: 13}, (*Broker).handleMetadata},
+		kmsg.ApiVersions:             {wire.Versions{Min: 0, Max: 5}, (*Broker).handleAPIVersions},
+		kmsg.FindCoordinator:         {wire.Versions{Min: 0, Max: 6}, (*Broker).handleFindCoordinator},
+		kmsg.CreateTopics:            {wire.Versions{Min: 2, Max: 7}, (*Broker).handleCreateTopics},
+		kmsg.DeleteTopics:            {wire.Versions{Min: 1, Max: 6}, (*Broker).handleDeleteTopics},
+		kmsg.DeleteRecords:           {wire.Versions{Min: 0, Max: 2}, (*Broker).handleDeleteRecords},
+		kmsg.InitProducerID:          {wire.Versions{Min: 0, Max: 4}, (*Broker).handleInitProducerID},
+		kmsg.OffsetForLeaderEpoch:    {wire.Versions{Min: 2, Max: 4}, (*Broker).handleOffsetForLeaderEpoch},
+		kmsg.DescribeConfigs:         {wire.Versions{Min: 1, Max: 4}, (*Broker).handleDescribeConfigs},
+		kmsg.AlterConfigs:            {wire.Versions{Min: 0, Max: 2}, (*Broker).handleAlterConfigs},
+		kmsg.DescribeLogDirs:         {wire.Versions{Min: 0, Max: 5}, (*Broker).handleDescribeLogDirs},
+		kmsg.CreatePartitions:        {wire.Versions{Min: 0, Max: 3}, (*Broker).handleCreatePartitions},
+		kmsg.IncrementalAlterConfigs: {wire.Versions{Min: 0, Max: 1}, (*Broker).handleIncrementalAlterConfigs},
+		kmsg.DescribeCluster:         {wire.Versions{Min: 0, Max: 2}, (*Broker).handleDescribeCluster},
 	}
 }
 

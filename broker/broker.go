@@ -39,8 +39,10 @@ type Broker struct {
 	// lookups bounds the offset look-ups by time that run at once.
 	lookups chan struct{}
 
-	// changeMu lets one creation or deletion of a topic run at a time.
+	// changeMu lets one creation, change or deletion of a topic run at a time.
 	changeMu sync.Mutex
+	// saving holds one token while a topic's state is written to the bucket.
+	saving chan struct{}
 	// swept is signalled when there may be a deleted topic to clear away.
 	swept chan struct{}
 
@@ -70,6 +72,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 		topics:  newTopics(),
 		lookups: make(chan struct{}, maxLookups),
 		swept:   make(chan struct{}, 1),
+		saving:  make(chan struct{}, 1),
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	var err error

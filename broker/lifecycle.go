@@ -73,18 +73,7 @@ func (b *Broker) openPartitions(ctx context.Context, t cluster.Topic, config clu
 		partitions: make([]*partition.Partition, t.Partitions),
 		offline:    make([]error, t.Partitions),
 	}
-	errs := make([]error, t.Partitions)
-	var opening sync.WaitGroup
-	for i := range t.Partitions {
-		limit <- struct{}{}
-		opening.Go(func() {
-			defer func() { <-limit }()
-			o := b.partitionOptions(t, config, i)
-			o.Create = !found[i]
-			one.partitions[i], errs[i] = partition.Open(ctx, o)
-		})
-	}
-	opening.Wait()
+	errs := b.openEach(ctx, one, 0, found, limit)
 	for i, err := range errs {
 		var damage *record.CorruptionError
 		if errors.As(err, &damage) {
@@ -98,6 +87,25 @@ func (b *Broker) openPartitions(ctx context.Context, t cluster.Topic, config clu
 	return one, nil
 }
 
+// openEach opens the partitions of a topic from number first on, those among
+// found, and creates the others. It answers the errors by number, from first
+// on.
+func (b *Broker) openEach(ctx context.Context, one *topic, first int32, found map[int32]bool, limit chan struct{}) []error {
+	errs := make([]error, one.Partitions-first)
+	var opening sync.WaitGroup
+	for i := first; i < one.Partitions; i++ {
+		limit <- struct{}{}
+		opening.Go(func() {
+			defer func() { <-limit }()
+			o := b.partitionOptions(one.Topic, one.config, i)
+			o.Create = !found[i]
+			one.partitions[i], errs[i-first] = partition.Open(ctx, o)
+		})
+	}
+	opening.Wait()
+	return errs
+}
+
 func (b *Broker) partitionOptions(t cluster.Topic, config cluster.TopicConfig, number int32) partition.Options {
 	o := partition.Options{
 		TopicPartition: record.TopicPartition{Topic: t.Name, Partition: number},
@@ -107,12 +115,12 @@ func (b *Broker) partitionOptions(t cluster.Topic, config cluster.TopicConfig, n
 			SegmentBytes:    config.SegmentBytes,
 			SegmentAge:      config.SegmentAge,
 			SegmentJitter:   config.SegmentJitter,
-			IndexInterval:   config.IndexInterval,
-			IndexBytes:      config.IndexBytes,
-			MaxMessageBytes: config.MaxMessageBytes,
+			IndexInterval:   max(config.IndexInterval, 1),
+			IndexBytes:      max(config.IndexBytes, record.TimeIndexEntrySize),
+			MaxMessageBytes: max(config.MaxMessageBytes, record.HeaderSize), // no batch with a record is so small
 			LogAppendTime:   config.LogAppendTime,
-			TimestampBefore: config.TimestampBefore,
-			TimestampAfter:  config.TimestampAfter,
+			TimestampBefore: max(config.TimestampBefore, 1), // 0 would be without limit there
+			TimestampAfter:  max(config.TimestampAfter, 1),
 			ProducerExpiry:  b.options.ProducerExpiry,
 		},
 		Epoch: b.epoch,
@@ -120,13 +128,13 @@ func (b *Broker) partitionOptions(t cluster.Topic, config cluster.TopicConfig, n
 			Age: config.Retention, Bytes: config.RetentionBytes,
 			LocalAge: config.LocalRetention, LocalBytes: config.LocalRetentionBytes,
 		},
-		Logger: b.logger,
-		Now:    b.options.Now,
+		RaiseEpoch: b.cluster.RaiseBrokerEpoch,
+		Logger:     b.logger,
+		Now:        b.options.Now,
 	}
-	if config.RemoteStorage && b.options.Tier != nil {
+	if b.tiered(config) {
 		o.Tier = b.options.Tier
 		o.CopyDisabled = config.RemoteCopyDisable
-		o.RaiseEpoch = b.cluster.RaiseBrokerEpoch
 		o.Log.RollAfter = b.options.RollAfter
 	}
 	return o
@@ -232,17 +240,38 @@ func (b *Broker) deleteTopic(ctx context.Context, id record.TopicID) error {
 // saveTopic writes a topic's state into the bucket. A store that does not
 // answer in time does not hold up the topic: the sweep writes it later.
 func (b *Broker) saveTopic(ctx context.Context, t *topic, deleting bool) {
-	if !t.config.RemoteStorage || b.options.Tier == nil {
+	if !b.tiered(t.config) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.options.StoreTimeout)
 	defer cancel()
+	if err := b.putTopic(ctx, t, deleting); err != nil {
+		b.logger.Warn("the topic's state did not reach the bucket yet", "event", "topic_state_late", "topic", t.Name, "error", err)
+	}
+}
+
+// putTopic writes a topic's state, one at a time: one that has been changed
+// meanwhile must not be written over its successor's.
+func (b *Broker) putTopic(ctx context.Context, t *topic, deleting bool) error {
+	select {
+	case b.saving <- struct{}{}:
+		defer func() { <-b.saving }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if now, ok := b.topics.byID(t.ID); !deleting && (!ok || now != t) {
+		return nil
+	}
 	err := b.options.Tier.PutTopic(ctx, tier.TopicState{
 		Name: t.Name, ID: t.ID, Partitions: t.Partitions, Config: t.Config, Deleting: deleting,
 	})
-	if err != nil {
-		b.logger.Warn("the topic's state did not reach the bucket yet", "event", "topic_state_late", "topic", t.Name, "error", err)
-		return
+	if err == nil {
+		t.saved.Store(true)
 	}
-	t.saved.Store(true)
+	return err
+}
+
+// tiered says whether a topic of this config has a cold tier here.
+func (b *Broker) tiered(config cluster.TopicConfig) bool {
+	return config.RemoteStorage && b.options.Tier != nil
 }

@@ -30,6 +30,27 @@ func (s *Store) Found() []FoundLog {
 	})
 }
 
+// FoundSize is the number of bytes in the segments of a partition that is on
+// disk and not open.
+func (s *Store) FoundSize(f FoundLog) (int64, error) {
+	entries, err := s.fs.ReadDir(f.Dir)
+	if err != nil {
+		return 0, fmt.Errorf("size of %s: %w", f.TopicPartition, err)
+	}
+	var size int64
+	for _, e := range entries {
+		if _, ok := parseSegmentFile(e.Name(), logSuffix); !ok {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			return size, fmt.Errorf("size of %s: %w", f.TopicPartition, err)
+		}
+		size += info.Size()
+	}
+	return size, nil
+}
+
 // CreateLog makes the directory of a new partition, durably, and opens its
 // log. What an earlier CreateLog left unfinished is taken over. The error wraps
 // fs.ErrExist when the partition is there, and record.ErrStorage when the disk

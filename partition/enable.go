@@ -13,13 +13,16 @@ import (
 // Options.Tier. It does not wait for the object store. A partition that has
 // one keeps it: only copyDisabled is changed.
 func (p *Partition) EnableTier(ctx context.Context, t *tier.Tier, copyDisabled bool) error {
+	if cold := p.Tier(); cold != nil {
+		cold.SetCopyDisabled(copyDisabled)
+		return nil
+	}
 	// A retention that began without a tier must not end with one: what it
 	// has decided knows nothing of the manifest.
 	p.retentionMu.Lock()
 	defer p.retentionMu.Unlock()
-	if cold := p.Tier(); cold != nil {
-		cold.SetCopyDisabled(copyDisabled)
-		return nil
+	if p.Tier() != nil {
+		return nil // another call was first
 	}
 	if err := p.openTier(ctx, t, copyDisabled); err != nil {
 		return err
