@@ -33,7 +33,7 @@ func (b *Broker) handleFetch(ctx context.Context, r *wire.Request) (wire.Answer,
 	reads := &fetch.Request{
 		MinBytes:      int(req.MinBytes),
 		MaxBytes:      min(max(int(req.MaxBytes), 0), b.options.MaxFetchBytes),
-		MaxWait:       time.Duration(req.MaxWaitMillis) * time.Millisecond,
+		MaxWait:       min(time.Duration(req.MaxWaitMillis)*time.Millisecond, maxFetchWait),
 		ReadCommitted: req.IsolationLevel == readCommitted,
 	}
 	for i := range req.Topics {
@@ -48,6 +48,11 @@ func (b *Broker) handleFetch(ctx context.Context, r *wire.Request) (wire.Answer,
 }
 
 const readCommitted = 1
+
+// maxFetchWait bounds a long poll, whatever the client asks for. Nothing is
+// read from a connection while its fetch is parked, so that a client that has
+// gone is noticed only by answering it.
+const maxFetchWait = 10 * time.Minute
 
 // resolveFetch finds the partitions of one topic of the request. What is
 // wrong with one is answered at once, together with what the others have.

@@ -113,7 +113,7 @@ func (b *Broker) findOffset(ctx context.Context, p *partition.Partition, timesta
 		return p.EarliestPendingUpload(), nil
 	}
 	if timestamp < timestampMax {
-		return partition.TimestampOffset{}, errInvalidRequest
+		return partition.TimestampOffset{}, errUnsupportedVersion // a mark of a later Kafka
 	}
 	select {
 	case b.lookups <- struct{}{}:

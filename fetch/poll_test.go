@@ -132,6 +132,19 @@ func TestMinBytesAndMaxWait(t *testing.T) {
 	}
 }
 
+// Clients close with a fetch that names nothing: no append could end its wait.
+func TestNothingToReadIsNotWaitedFor(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, w *world) {
+		c := w.fetcher.NewConsumer()
+		for _, wants := range [][]PartitionRequest{nil, {{}, {}}} {
+			r, took := w.fetch(c, ask(time.Minute, 1, wants...))
+			w.wantTook(took, 0)
+			r.Release()
+		}
+		c.Close()
+	})
+}
+
 // A fetch that would not wait at all waits for cold data, or it would never
 // get any; one with an error to tell does not wait longer than that.
 func TestNoWaitStillWaitsForCold(t *testing.T) {

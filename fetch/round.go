@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"firn/hot"
@@ -48,10 +49,11 @@ func (c *call) watch() (cancel func()) {
 
 // patience is how long the call may take in all. Reads under way are waited
 // for when there is nothing else, also by a call that would not wait at all;
-// what is hot does not wait for them.
+// what is hot does not wait for them. A call without a partition to read has
+// nothing to wait for: clients end with one, and would be held up by it.
 func (c *call) patience(r *round) time.Duration {
 	wait := c.request.MaxWait
-	if c.request.MinBytes <= 0 {
+	if c.request.MinBytes <= 0 || !slices.ContainsFunc(c.request.Partitions, PartitionRequest.readable) {
 		wait = 0
 	}
 	if r.pending > 0 && r.total == 0 {
@@ -59,6 +61,8 @@ func (c *call) patience(r *round) time.Duration {
 	}
 	return wait
 }
+
+func (p PartitionRequest) readable() bool { return p.Partition != nil }
 
 // collect reads what is hot, takes what is ready and starts what is neither.
 func (c *call) collect() round {
