@@ -63,8 +63,8 @@ func bubble(t *testing.T, change func(n *node), test func(t *testing.T, n *node)
 			change(n)
 		}
 		n.open()
+		defer n.stop()
 		test(t, n)
-		n.stop()
 	})
 }
 
