@@ -91,6 +91,10 @@ type Partition struct {
 	epoch     atomic.Int32
 	retention atomic.Pointer[Retention]
 
+	// closed is set when the partition ends, so that reads that were parked on
+	// it do not park again.
+	closed atomic.Bool
+
 	// appendMu makes offsets enter the high watermark in the order in which
 	// the log gave them out. It is held over the append, which hot serializes
 	// anyway; nothing that reads takes it.
@@ -148,10 +152,11 @@ func Open(ctx context.Context, o Options) (*Partition, error) {
 	return p, nil
 }
 
-// Close stops the work on the cold tier and wakes whoever is parked. The local
-// log is closed by its store.
+// Close stops the work on the cold tier and wakes whoever is parked, to learn
+// that the partition is closed. The local log is closed by its store.
 func (p *Partition) Close(ctx context.Context) error {
-	defer p.watchers.notify()
+	p.closed.Store(true)
+	p.watchers.notify()
 	cold := p.Tier()
 	if cold == nil {
 		return nil

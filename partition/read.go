@@ -13,10 +13,14 @@ import (
 
 // Locate says which tier a read from the given offset goes to, and at which
 // offset it goes on: further on when from lies in a gap between the tiers. The
-// error wraps record.ErrOffsetOutOfRange when neither tier has the offset, and
-// record.ErrStorage when that cannot be told yet: a client that is told out of
-// range resets its position, which must never be for want of a manifest.
+// error wraps record.ErrOffsetOutOfRange when neither tier has the offset,
+// record.ErrStorage when that cannot be told yet (a client that is told out of
+// range resets its position, which must never be for want of a manifest), and
+// record.ErrClosed once the partition is closed.
 func (p *Partition) Locate(from record.Offset) (isCold bool, at record.Offset, err error) {
+	if p.closed.Load() {
+		return false, from, fmt.Errorf("read %s: %w", p.tp, record.ErrClosed)
+	}
 	// The log start may lie inside the local log, or inside a batch.
 	if start := p.log.LogStartOffset(); from < start {
 		return false, from, fmt.Errorf("offset %d of %s, which starts at %d: %w", from, p.tp, start, record.ErrOffsetOutOfRange)
