@@ -144,6 +144,7 @@ func (l *Log) publish(active *Segment, set []incoming, done Appended, epoch reco
 		}
 	}
 	l.noteEpoch(record.EpochEntry{Epoch: epoch, StartOffset: done.FirstOffset})
+	l.noteAppend(done.FirstOffset)
 	l.end.Store(int64(done.NextOffset))
 }
 

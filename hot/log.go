@@ -57,6 +57,7 @@ type Log struct {
 	maxPID   atomic.Int64
 	poison   atomic.Pointer[poisonError]
 	closed   atomic.Bool
+	appends  atomic.Pointer[appends] // nil before the first append
 
 	// syncWanted and sealWanted say that the log is in the queue of the
 	// store's flusher or sealer.

@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"firn/internal/vfs"
 	"firn/record"
 )
@@ -45,6 +47,12 @@ type Options struct {
 	// NoFsync answers sync requests at once, without a sync
 	// (log.acks.all.fsync=false). Sealed segments are synced all the same.
 	NoFsync bool
+	// HotBytes is how much of the end of each log counts as the hot set, whose
+	// residency the metrics tell (fetch.tail.bytes). 0 means 8 MiB.
+	HotBytes int64
+	// Registerer takes the metrics; only one store can be measured on it. Nil
+	// means none.
+	Registerer prometheus.Registerer
 	// Now is the clock. Nil means time.Now.
 	Now func() time.Time
 }
@@ -72,6 +80,9 @@ func (o *Options) EnsureDefaults() {
 	if o.RecoveryThreads == 0 {
 		o.RecoveryThreads = runtime.GOMAXPROCS(0)
 	}
+	if o.HotBytes == 0 {
+		o.HotBytes = 8 << 20
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -91,6 +102,7 @@ func (o *Options) Validate() error {
 	positive("MaxOpenFiles", o.MaxOpenFiles > 0, o.MaxOpenFiles)
 	positive("IndexCacheBytes", o.IndexCacheBytes > 0, o.IndexCacheBytes)
 	positive("CheckpointInterval", o.CheckpointInterval > 0, o.CheckpointInterval)
+	positive("HotBytes", o.HotBytes > 0, o.HotBytes)
 	positive("RecoveryThreads", o.RecoveryThreads > 0, o.RecoveryThreads)
 	return errors.Join(faults...)
 }

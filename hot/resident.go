@@ -48,3 +48,43 @@ func (s *Segment) resident(from record.Offset, maxBytes int64) (resident bool, b
 	bytesToEnd = max(s.Size()-pos, 0)
 	return s.log.store.io.Resident(f, pos, min(maxBytes, bytesToEnd)), bytesToEnd, nil
 }
+
+// ResidentRatio is the part of the hot set, the last Options.HotBytes of every
+// open log, that is in the page cache, from 0 to 1. It is 1 when there is
+// nothing to be cached, or no way to tell. It asks the kernel about every log
+// and is meant for the metrics.
+func (s *Store) ResidentRatio() float64 {
+	var found, want int64
+	for _, l := range s.openLogs() {
+		list, left := l.list(), s.hotBytes
+		for i := len(list) - 1; i >= 0 && left > 0; i-- {
+			size := list[i].Size()
+			part := min(size, left)
+			left -= part
+			f, w := list[i].residentPages(size-part, part)
+			found, want = found+f, want+w
+		}
+	}
+	if want == 0 {
+		return 1
+	}
+	return float64(found) / float64(want)
+}
+
+// residentPages counts the pages of [off, off+n) and those in the page cache;
+// none of a segment that is gone.
+func (s *Segment) residentPages(off, n int64) (found, want int64) {
+	if n == 0 {
+		return 0, 0
+	}
+	f, err := s.acquire()
+	if err != nil {
+		return 0, 0
+	}
+	defer s.release()
+	found, want, known := s.log.store.io.ResidentPages(f, off, n)
+	if !known {
+		return 0, 0
+	}
+	return found, want
+}

@@ -257,9 +257,11 @@ func (s *Segment) syncLog() error {
 		if synced == size {
 			return nil
 		}
+		started := time.Now()
 		if err := f.Sync(); err != nil {
 			return fmt.Errorf("sync segment: %w", err)
 		}
+		s.log.store.metrics.flush.Observe(time.Since(started).Seconds())
 		s.mu.Lock()
 		s.synced = max(s.synced, size)
 		s.mu.Unlock()

@@ -36,6 +36,9 @@ type Store struct {
 	checkpointEvery time.Duration
 	deleteDelay     time.Duration
 	threads         int
+	hotBytes        int64
+	metrics         *metrics
+	opened          time.Time // of the real clock, for AppendedAt
 
 	recoveryPoints *checkpointFile
 	logStarts      *checkpointFile
@@ -104,9 +107,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 }
 
 func newStore(o Options, lock vfs.Unlocker) *Store {
-	return &Store{
+	s := &Store{
 		dir: o.Dir, fs: o.FS, io: o.IO, logger: o.Logger, now: o.Now, noFsync: o.NoFsync, lock: lock,
 		checkpointEvery: o.CheckpointInterval, deleteDelay: o.FileDeleteDelay, threads: o.RecoveryThreads,
+		hotBytes: o.HotBytes, opened: time.Now(),
 		files:    newFileCache(o.FS, o.MaxOpenFiles),
 		indexes:  newIndexCache(o.IndexCacheBytes),
 		flusher:  newQueue(func(l *Log) *atomic.Bool { return &l.syncWanted }),
@@ -116,6 +120,8 @@ func newStore(o Options, lock vfs.Unlocker) *Store {
 		found:    map[record.TopicPartition]FoundLog{},
 		logs:     map[record.TopicPartition]*Log{},
 	}
+	s.metrics = newMetrics(o.Registerer, s)
+	return s
 }
 
 // load reads the checkpoints, the clean mark and the names of the partitions.

@@ -159,6 +159,16 @@ func (o *IO) Resident(f File, off, n int64) bool {
 	return !known || found >= want
 }
 
+// ResidentPages counts the pages of [off, off+n) of f, want of them, and those
+// that are in the page cache, without touching them; what lies beyond the end
+// of the file does not count. known is false where no method works.
+func (o *IO) ResidentPages(f File, off, n int64) (found, want int64, known bool) {
+	if o == nil || f.Fd() == InvalidFd || off < 0 || n <= 0 {
+		return 0, 0, false
+	}
+	return o.residentPages(f, off, n)
+}
+
 // readFull turns a system call that reads some bytes into an io.ReaderAt's
 // whole read.
 func readFull(p []byte, read func(p []byte, done int) (int, error)) (int, error) {
