@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -63,6 +64,13 @@ func TestUsageErrors(t *testing.T) {
 		{"topic create a --partitions 0", "--partitions 0: want 1 or more"},
 		{"topic create a --config retention.ms", "--config retention.ms: want key=value"},
 		{"topic create a --config retention.ms=soon", "--config retention.ms=soon: want a time"},
+		{"topic alter a", "nothing to change: add --config or --delete-config"},
+		{"topic alter a --config retention.ms=soon", "--config retention.ms=soon: want a time"},
+		{"topic alter a --config x=1 --delete-config x", "--delete-config x: want the key of a config that is not set as well"},
+		{"topic add-partitions a", "--total 0: want the number"},
+		{"topic trim-prefix a --before-offset 5 --yes", "--partition: want the number"},
+		{"topic trim-prefix a -p 0 --before-offset x --yes", "--before-offset x: want a number from 0 up, or end"},
+		{"topic trim-prefix a -p 3 --before-offset 5", "deleting records of a-3 cannot be undone: add --yes"},
 		{"topic delete a", "deleting a cannot be undone: add --yes"},
 		{"topic list -o xml", "want table, json or yaml"},
 		{"tier init", "tier.store is none"},
@@ -153,6 +161,40 @@ func TestTopics(t *testing.T) {
 	f.mu.Unlock()
 	if got := do("topic delete clicks --yes"); got.code != exitDenied {
 		t.Errorf("denied: %+v", got)
+	}
+}
+
+func TestTopicChanges(t *testing.T) {
+	f := startFake(t)
+	do := func(args string) ran { return firn(t, append(strings.Fields(args), "-b", f.addr())...) }
+	f.topics["clicks"] = &fakeTopic{3, map[string]string{"segment.ms": "5", "retention.bytes": "7"}}
+	for _, c := range []struct {
+		args string
+		code int
+		says string // on stdout when it went well, else on stderr
+	}{
+		{"topic alter clicks --config retention.ms=7d --config x=1 --delete-config segment.ms", exitOK, "topic clicks: 3 configs changed\n"},
+		{"topic alter clicks --config remote.storage.enable=false", exitUsage, "firn: topic clicks: remote.storage.enable cannot be turned off\n"},
+		{"topic alter nope --delete-config x", exitNotFound, "firn: topic nope: "},
+		{"topic add-partitions clicks --total 5", exitOK, "topic clicks has 5 partitions\n"},
+		{"topic add-partitions clicks --total 4", exitUsage, "firn: topic clicks: would be fewer\n"},
+		{"topic add-partitions nope --total 4", exitNotFound, "firn: topic nope: "},
+		{"topic trim-prefix clicks -p 2 --before-offset 50 --yes", exitOK, "partition 2 of topic clicks begins at offset 50\n"},
+		{"topic trim-prefix clicks -p 2 --before-offset end --yes -o json", exitOK, "\"start\": 100"},
+		{"topic trim-prefix clicks -p 2 --before-offset 101 --yes", exitUsage, "firn: topic clicks, partition 2: "},
+	} {
+		got := do(c.args)
+		said := got.out
+		if c.code != exitOK {
+			said = got.errOut
+		}
+		if got.code != c.code || !strings.Contains(said, c.says) {
+			t.Errorf("firn %s: %+v, want code %d and %q", c.args, got, c.code, c.says)
+		}
+	}
+	want := map[string]string{"retention.bytes": "7", "retention.ms": "604800000", "x": "1"}
+	if got := f.topics["clicks"].configs; !maps.Equal(got, want) {
+		t.Errorf("the configs are %v, want %v", got, want)
 	}
 }
 

@@ -62,7 +62,7 @@ func codeOf(err error) int {
 		return exitNotFound
 	case isAny(err, kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.SaslAuthenticationFailed):
 		return exitDenied
-	case isAny(err, kerr.InvalidTopicException, kerr.InvalidPartitions, kerr.InvalidReplicationFactor, kerr.InvalidConfig):
+	case isAny(err, kerr.InvalidTopicException, kerr.InvalidPartitions, kerr.InvalidReplicationFactor, kerr.InvalidConfig, kerr.OffsetOutOfRange):
 		return exitUsage
 	case store.IsRetriable(err):
 		return exitUnreachable

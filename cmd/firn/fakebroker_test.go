@@ -34,6 +34,7 @@ type fakeTopic struct {
 // fakeVersions are the highest versions that the fake speaks, by key.
 var fakeVersions = map[int16]int16{
 	int16(kmsg.ApiVersions): 0, int16(kmsg.Metadata): 8, int16(kmsg.CreateTopics): 4,
+	int16(kmsg.IncrementalAlterConfigs): 0, int16(kmsg.CreatePartitions): 1, int16(kmsg.DeleteRecords): 1,
 	int16(kmsg.DeleteTopics): 3, int16(kmsg.ListOffsets): 5, int16(kmsg.DescribeConfigs): 2,
 }
 
@@ -124,6 +125,12 @@ func (f *fakeBroker) answer(req kmsg.Request, version int16) kmsg.Response {
 		f.create(r, resp.(*kmsg.CreateTopicsResponse))
 	case *kmsg.DeleteTopicsRequest:
 		f.delete(r, resp.(*kmsg.DeleteTopicsResponse))
+	case *kmsg.IncrementalAlterConfigsRequest:
+		f.alter(r, resp.(*kmsg.IncrementalAlterConfigsResponse))
+	case *kmsg.CreatePartitionsRequest:
+		f.grow(r, resp.(*kmsg.CreatePartitionsResponse))
+	case *kmsg.DeleteRecordsRequest:
+		f.trim(r, resp.(*kmsg.DeleteRecordsResponse))
 	case *kmsg.ListOffsetsRequest:
 		f.offsets(r, resp.(*kmsg.ListOffsetsResponse))
 	case *kmsg.DescribeConfigsRequest:
@@ -210,6 +217,61 @@ func (f *fakeBroker) delete(r *kmsg.DeleteTopicsRequest, resp *kmsg.DeleteTopics
 		a.Topic, a.ErrorCode = &n, f.code(n)
 		if a.ErrorCode == 0 {
 			delete(f.topics, n)
+		}
+		resp.Topics = append(resp.Topics, a)
+	}
+}
+
+func (f *fakeBroker) alter(r *kmsg.IncrementalAlterConfigsRequest, resp *kmsg.IncrementalAlterConfigsResponse) {
+	for _, want := range r.Resources {
+		a := kmsg.NewIncrementalAlterConfigsResponseResource()
+		a.ResourceType, a.ResourceName, a.ErrorCode = want.ResourceType, want.ResourceName, f.code(want.ResourceName)
+		for _, c := range want.Configs {
+			switch {
+			case a.ErrorCode != 0:
+			case c.Name == "remote.storage.enable":
+				a.ErrorCode = kerr.InvalidConfig.Code
+				a.ErrorMessage = kmsg.StringPtr("remote.storage.enable cannot be turned off")
+			case c.Op == kmsg.IncrementalAlterConfigOpDelete:
+				delete(f.topics[want.ResourceName].configs, c.Name)
+			default:
+				f.topics[want.ResourceName].configs[c.Name] = *c.Value
+			}
+		}
+		resp.Resources = append(resp.Resources, a)
+	}
+}
+
+func (f *fakeBroker) grow(r *kmsg.CreatePartitionsRequest, resp *kmsg.CreatePartitionsResponse) {
+	for _, want := range r.Topics {
+		a := kmsg.NewCreatePartitionsResponseTopic()
+		a.Topic, a.ErrorCode = want.Topic, f.code(want.Topic)
+		switch {
+		case a.ErrorCode != 0:
+		case want.Count <= f.topics[want.Topic].partitions:
+			a.ErrorCode, a.ErrorMessage = kerr.InvalidPartitions.Code, kmsg.StringPtr("would be fewer")
+		default:
+			f.topics[want.Topic].partitions = want.Count
+		}
+		resp.Topics = append(resp.Topics, a)
+	}
+}
+
+// trim keeps 100 records for ever.
+func (f *fakeBroker) trim(r *kmsg.DeleteRecordsRequest, resp *kmsg.DeleteRecordsResponse) {
+	for _, want := range r.Topics {
+		a := kmsg.NewDeleteRecordsResponseTopic()
+		a.Topic = want.Topic
+		for _, p := range want.Partitions {
+			got := kmsg.NewDeleteRecordsResponseTopicPartition()
+			got.Partition, got.LowWatermark = p.Partition, p.Offset
+			switch {
+			case p.Offset > 100:
+				got.ErrorCode, got.LowWatermark = kerr.OffsetOutOfRange.Code, -1
+			case p.Offset < 0:
+				got.LowWatermark = 100
+			}
+			a.Partitions = append(a.Partitions, got)
 		}
 		resp.Topics = append(resp.Topics, a)
 	}

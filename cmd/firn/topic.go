@@ -21,8 +21,9 @@ import (
 )
 
 func newTopicCommand(a *app) *cobra.Command {
-	return group("topic", "List, describe, create and delete topics",
-		newTopicList(a), newTopicDescribe(a), newTopicCreate(a), newTopicDelete(a))
+	return group("topic", "List, describe, create, change and delete topics",
+		newTopicList(a), newTopicDescribe(a), newTopicCreate(a), newTopicAlter(a), newTopicAddPartitions(a),
+		newTopicTrimPrefix(a), newTopicDelete(a))
 }
 
 // clientFlags are those of commands that speak Kafka's protocol, and so work
