@@ -75,6 +75,8 @@ type pending struct {
 	req    *Request
 	answer Answer
 	frame  *frame
+	// handled is when Handle returned.
+	handled time.Time
 }
 
 func newConn(s *Server, nc net.Conn, info ConnInfo) *conn {
@@ -219,6 +221,7 @@ func readFault(err error) error {
 // readRequest takes a slot and memory for a frame of n bytes, reads it and
 // hands it on.
 func (c *conn) readRequest(n int) error {
+	seen := time.Now()
 	select {
 	case c.slots <- struct{}{}:
 	case <-c.reading.Done():
@@ -229,6 +232,7 @@ func (c *conn) readRequest(n int) error {
 		<-c.slots
 		return errDraining
 	}
+	admitted := time.Now()
 	queued := false
 	defer func() {
 		if !queued {
@@ -245,12 +249,18 @@ func (c *conn) readRequest(n int) error {
 	req.Conn, req.Received = c.info, time.Now()
 	c.s.counters.requests.Add(1)
 	answer, err := c.s.o.Handler.Handle(c.ctx, req)
+	handled := time.Now()
 	if err != nil {
 		return fmt.Errorf("%w: key %d, version %d: %w", errHandler, req.Key, req.Version, err)
 	}
+	if m := c.s.metrics.apis[req.Key]; m != nil {
+		m.requests.Inc()
+		m.seconds[phaseQueue].Observe(admitted.Sub(seen).Seconds())
+		m.seconds[phaseHandle].Observe(handled.Sub(req.Received).Seconds())
+	}
 	if answer != nil {
 		queued = true
-		c.queue <- pending{req: req, answer: answer, frame: f}
+		c.queue <- pending{req: req, answer: answer, frame: f, handled: handled}
 	}
 	return nil
 }
@@ -294,6 +304,7 @@ func (c *conn) finish(f *frame) {
 func (c *conn) respond(p pending) {
 	defer c.finish(p.frame)
 	resp, err := p.answer(c.ctx)
+	answered := time.Now()
 	if err == nil && resp != nil {
 		err = c.send(p.req, resp)
 	} else {
@@ -302,7 +313,22 @@ func (c *conn) respond(p pending) {
 	if err != nil {
 		c.fail(fmt.Errorf("%w: key %d, version %d: %w", errAnswer, p.req.Key, p.req.Version, err))
 	}
-	c.lastSent.Store(time.Now().UnixNano())
+	sent := time.Now()
+	c.lastSent.Store(sent.UnixNano())
+	if err == nil && resp != nil {
+		c.measure(p, resp, answered, sent)
+	}
+}
+
+// measure notes the phases of a request whose answer was sent whole.
+func (c *conn) measure(p pending, resp *Response, answered, sent time.Time) {
+	if m := c.s.metrics.apis[p.req.Key]; m != nil {
+		m.seconds[phaseWait].Observe(answered.Sub(p.handled).Seconds())
+		m.seconds[phaseSend].Observe(sent.Sub(answered).Seconds())
+	}
+	if !resp.Bulk && !resp.Appended.IsZero() {
+		c.s.metrics.tail.Observe(sent.Sub(resp.Appended).Seconds())
+	}
 }
 
 // send writes a response and calls its Done.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -109,6 +110,9 @@ type Options struct {
 	// BulkTurns is how many bulk answers may be writing at the same moment,
 	// over all connections. 0 means GOMAXPROCS-1, at least 1.
 	BulkTurns int
+	// Registerer takes the metrics; only one server can be measured on it. Nil
+	// means none.
+	Registerer prometheus.Registerer
 }
 
 // EnsureDefaults fills in what is zero.

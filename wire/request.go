@@ -78,6 +78,9 @@ type Response struct {
 	// that it does not delay answers at the tail. It is set for everything
 	// that is not a tail answer.
 	Bulk bool
+	// Appended, if not zero, is when the oldest batch in an answer at the tail
+	// was appended, for the metric of the delivery.
+	Appended time.Time
 	// Done, if not nil, is called exactly once when nothing of the response
 	// is needed any more. sent says whether all of it was handed to the
 	// kernel. It releases Regions and buffers.

@@ -23,6 +23,7 @@ type Server struct {
 	frames   *frameMemory
 	turns    turns
 	counters counters
+	metrics  *metrics
 
 	// ctx is the parent of every connection's context; it ends when Close
 	// cuts off what is left. intake ends when Close begins.
@@ -49,6 +50,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{o: o, turns: make(turns, o.BulkTurns), conns: map[*conn]struct{}{}, perIP: map[netip.Addr]int{}}
 	s.frames = newFrameMemory(o.RequestMemory, o.MaxRequestBytes)
+	s.metrics = newMetrics(o.Registerer, s)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.intake, s.stopIntake = context.WithCancel(s.ctx)
 	return s, nil
