@@ -97,8 +97,9 @@ func (c *cursor) searchBatch(ctx context.Context, position int64, h record.Heade
 
 // maxTimestamp finds the first record with the largest timestamp of the chain
 // between the offsets from and below (exclusive). ok is false when no record
-// there has a timestamp. An entry that reaches below from or above below counts
-// whole: both are ends of segments, as a rule.
+// there has a timestamp. A batch that reaches below from, and an entry that
+// reaches above below, count whole: the latter has nothing that is not also
+// found where below comes from.
 func (r *Reader) maxTimestamp(ctx context.Context, v chainView, from, below record.Offset, decode Decode) (found TimestampOffset, ok bool, err error) {
 	err = withReload(ctx, v, func(v chainView) (err error) {
 		found, ok, err = r.searchMax(ctx, v, from, below, decode)
@@ -111,7 +112,8 @@ func (r *Reader) maxTimestamp(ctx context.Context, v chainView, from, below reco
 }
 
 func (r *Reader) searchMax(ctx context.Context, v chainView, from, below record.Offset, decode Decode) (TimestampOffset, bool, error) {
-	best := Entry{MaxTimestamp: record.NoTimestamp}
+	// cut is an entry whose largest timestamp lies below from.
+	best, cut := Entry{MaxTimestamp: record.NoTimestamp}, Entry{MaxTimestamp: record.NoTimestamp}
 	for at := from; ; {
 		e, _, ok, err := v.entryAt(ctx, at)
 		if err != nil {
@@ -120,10 +122,22 @@ func (r *Reader) searchMax(ctx context.Context, v chainView, from, below record.
 		if !ok || e.From >= below {
 			break
 		}
-		if e.MaxTimestamp > best.MaxTimestamp {
+		switch {
+		case e.MaxTimestampOffset < from:
+			cut = e
+		case e.MaxTimestamp > best.MaxTimestamp:
 			best = e
 		}
 		at = e.To
+	}
+	if cut.MaxTimestamp > record.NoTimestamp && cut.MaxTimestamp >= best.MaxTimestamp {
+		rest, err := r.maxOfRest(ctx, &objectRef{v.keyOf(cut), cut}, from)
+		if err != nil {
+			return TimestampOffset{}, false, err
+		}
+		if rest.MaxTimestamp >= best.MaxTimestamp {
+			best = rest
+		}
 	}
 	if best.MaxTimestamp == record.NoTimestamp {
 		return TimestampOffset{}, false, nil
@@ -138,4 +152,28 @@ func (r *Reader) searchMax(ctx context.Context, v chainView, from, below record.
 		return TimestampOffset{}, false, err
 	}
 	return c.searchBatch(ctx, position, h, best.MaxTimestamp, decode)
+}
+
+// maxOfRest is an object's entry with the largest timestamp of the batches from
+// the one that holds an offset on. The indexes only know that of the batches
+// up to an offset, so that it looks at every batch.
+func (r *Reader) maxOfRest(ctx context.Context, o *objectRef, from record.Offset) (Entry, error) {
+	rest := o.entry
+	rest.MaxTimestamp = record.NoTimestamp
+	c, err := r.load.openCursor(ctx, o, false)
+	if err != nil {
+		return Entry{}, err
+	}
+	defer c.close(0)
+	for position := c.sections.seek(from); position < o.entry.LogSize; {
+		h, err := c.header(ctx, position)
+		if err != nil {
+			return Entry{}, err
+		}
+		if h.NextOffset() > from && h.MaxTimestamp > rest.MaxTimestamp {
+			rest.MaxTimestamp, rest.MaxTimestampOffset = h.MaxTimestamp, h.LastOffset()
+		}
+		position += int64(h.Size())
+	}
+	return rest, nil
 }
