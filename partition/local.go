@@ -4,6 +4,7 @@ package partition
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"firn/record"
@@ -32,6 +33,24 @@ func (l *localLog) EndOffset() record.Offset      { return l.log.EndOffset() }
 func (l *localLog) LogStartOffset() record.Offset { return l.log.LogStartOffset() }
 func (l *localLog) StableOffset() record.Offset   { return (*Partition)(l).LastStableOffset() }
 func (l *localLog) Epochs() record.Epochs         { return l.log.Epochs() }
+
+// Header reads the header of the batch that holds an offset.
+func (l *localLog) Header(o record.Offset) (h record.Header, ok bool, err error) {
+	r, err := l.log.ReadUncached(o, l.log.EndOffset(), 0, true)
+	if errors.Is(err, record.ErrOffsetOutOfRange) || err == nil && r == nil {
+		return record.Header{}, false, nil
+	}
+	if err != nil {
+		return record.Header{}, false, err
+	}
+	defer r.Release()
+	p := make([]byte, record.HeaderSize)
+	if _, err := r.ReadUncachedAt(p, 0); err != nil {
+		return record.Header{}, false, fmt.Errorf("read the batch at %d of %s: %w", o, l.tp, err)
+	}
+	h, err = record.ParseHeader(p)
+	return h, err == nil && h.BaseOffset <= o && o < h.NextOffset(), err
+}
 
 // ResetTo drops the local log and begins it anew where the chain ends, unless
 // something was appended since the two were compared.

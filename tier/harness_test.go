@@ -187,6 +187,28 @@ func (f *fakeLocal) Epochs() record.Epochs {
 	return slices.Clone(f.epochs)
 }
 
+func (f *fakeLocal) Header(o record.Offset) (record.Header, bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	logs := [][]byte{f.active}
+	for _, s := range f.segments {
+		logs = append(logs, s.log)
+	}
+	for _, log := range logs {
+		for len(log) > 0 {
+			b, rest, err := record.SplitBatch(log)
+			if err != nil {
+				return record.Header{}, false, err
+			}
+			if h := b.Header(); h.BaseOffset <= o && o < h.NextOffset() {
+				return h, true, nil
+			}
+			log = rest
+		}
+	}
+	return record.Header{}, false, nil
+}
+
 func (f *fakeLocal) ResetTo(_ context.Context, r Reset) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -217,6 +239,15 @@ func (f *fakeLocal) appendBatches(n int) []byte {
 	f.active = append(f.active, log...)
 	f.end += record.Offset(2 * n)
 	return log
+}
+
+// appendOther is appendBatches with records that nobody else has.
+func (f *fakeLocal) appendOther(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.epochs = f.epochs.Append(record.EpochEntry{Epoch: f.epoch, StartOffset: f.end})
+	f.active = append(f.active, recordtest.Log(f.end, n, recordtest.Strings("not", "ours"), recordtest.LeaderEpoch(f.epoch))...)
+	f.end += record.Offset(2 * n)
 }
 
 // seal closes the active segment.

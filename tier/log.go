@@ -29,6 +29,9 @@ type Local interface {
 	StableOffset() record.Offset
 	// Epochs is the lineage of leader epochs, from the log start offset on.
 	Epochs() record.Epochs
+	// Header reads the header of the batch that holds an offset; ok is false
+	// when none does.
+	Header(o record.Offset) (h record.Header, ok bool, err error)
 	// ResetTo drops everything and begins anew, durably. It must change
 	// nothing and return an error when the log does not end at r.IfEnd, or if
 	// an append could be under way.

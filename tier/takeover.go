@@ -205,8 +205,11 @@ func (l *Log) checkObjects(ctx context.Context, m *Manifest) error {
 
 // reconcile compares the local log with the chain and does what follows.
 func (l *Log) reconcile(ctx context.Context, m *Manifest, seen bool) error {
-	local := viewOf(l.o.Local)
+	local := viewOf(l.o.Local, l.o.Epoch)
 	c, err := l.compareEpochs(ctx, m, local)
+	if err == nil && m != l.manifest.Load() && c.offset >= local.start && c.offset < local.end {
+		c.differ, err = l.compareBatches(ctx, m, c.offset)
+	}
 	if err != nil {
 		return err
 	}
@@ -248,6 +251,25 @@ func (l *Log) compareEpochs(ctx context.Context, m *Manifest, local localView) (
 	}
 	c.made = c.local != record.NoEpoch && c.chain != record.NoEpoch
 	return c, nil
+}
+
+// compareBatches says whether the chain and the local log have different
+// batches at an offset that both cover.
+func (l *Log) compareBatches(ctx context.Context, m *Manifest, o record.Offset) (differ bool, err error) {
+	here, ok, err := l.o.Local.Header(o)
+	if err != nil || !ok {
+		return false, err
+	}
+	d, err := l.t.reader.read(ctx, &snapshot{l: l, m: m, floor: noFloor}, o, m.End, 1, true)
+	if err != nil {
+		return false, fmt.Errorf("compare the batch at %d: %w", o, err)
+	}
+	defer d.Release()
+	there, err := record.ParseHeader(d.Bytes)
+	if err != nil {
+		return false, fmt.Errorf("compare the batch at %d: %w", o, err)
+	}
+	return here != there, nil
 }
 
 // segmentBelow finds the last segment that begins below an offset.

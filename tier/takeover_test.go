@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,6 +56,41 @@ func TestLocalLogBehindTheChainBeginsAnew(t *testing.T) {
 		w.checkHistory()
 		w.checkBucket()
 	})
+}
+
+// A directory that was set back gives out an epoch a second time. What it
+// appends under it before it sees the bucket is another history, though epochs
+// and offsets are those of the bucket's.
+func TestSetBackDirectoryThatHasGrownDiverges(t *testing.T) {
+	for name, grows := range map[string]int{"below the chain's end": 1, "to the chain's end": 3} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.open()
+				w.produce(2)
+				w.pass(time.Second)
+				oldLocal, oldFS := w.local.clone(), w.fs.Crash()
+				w.crash()
+				w.open() // epoch 2
+				w.produce(3)
+				w.pass(time.Second)
+				w.crash()
+				before := w.bucket.keys()
+				w.local, w.fs = oldLocal, oldFS
+				w.local.epoch = 2
+				w.local.appendOther(grows)
+				w.openAt(2, nil)
+				w.pass(time.Second)
+				w.wantState(ReadOnly, ReasonDiverged)
+				if len(w.local.resets) != 0 {
+					t.Fatal("records of the local log were dropped")
+				}
+				claims := func(key string) bool { return strings.Contains(key, "/claim/") }
+				if after := slices.DeleteFunc(w.bucket.keys(), claims); !slices.Equal(after, slices.DeleteFunc(before, claims)) {
+					t.Fatalf("the bucket was changed: %q, before %q", after, before)
+				}
+			})
+		})
+	}
 }
 
 func TestLocalLogBehindItsCopyIsReadOnlyUntilTheStoreIsBack(t *testing.T) {
@@ -418,6 +454,7 @@ func TestReconcile(t *testing.T) {
 	chain := &Manifest{Start: 100, End: 200, LogStart: 100}
 	same := comparison{made: true, chain: 3, local: 3}
 	other := comparison{made: true, chain: 3, local: 4}
+	forked := comparison{made: true, chain: 3, local: 3, differ: true}
 	local := func(start, end record.Offset) localView { return localView{start: start, end: end, logStart: 100} }
 	for name, test := range map[string]struct {
 		local localView
@@ -435,6 +472,9 @@ func TestReconcile(t *testing.T) {
 		"behind":                         {local(150, 180), chain, true, same, "reset"},
 		"behind, unseen":                 {local(150, 180), chain, false, same, "reset"},
 		"behind, disagrees":              {local(150, 180), chain, true, other, ReasonDiverged},
+		"behind, other records":          {local(150, 180), chain, false, forked, ReasonDiverged},
+		"ends there, other records":      {local(150, 200), chain, true, forked, ReasonDiverged},
+		"behind, expired, but grown":     {localView{start: 50, end: 90, logStart: 100, grown: true}, chain, false, comparison{}, ReasonDiverged},
 		"behind, empty":                  {local(0, 0), chain, false, comparison{}, "reset"},
 		"behind, all expired":            {local(50, 90), chain, true, comparison{}, "reset"},
 		"behind, nothing to compare":     {local(50, 120), chain, true, comparison{}, ReasonDiverged},
