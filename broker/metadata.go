@@ -58,13 +58,14 @@ func (b *Broker) handleMetadata(ctx context.Context, r *wire.Request) (wire.Answ
 	return reply(resp), nil
 }
 
-// lookUpTopic answers for one topic that was asked for by name or by id.
+// lookUpTopic answers for one topic that was asked for by name or by id. Who
+// asks by id leaves the name null or, as Java does, empty.
 func (b *Broker) lookUpTopic(ctx context.Context, want kmsg.MetadataRequestTopic, req *kmsg.MetadataRequest, create bool) kmsg.MetadataResponseTopic {
-	if want.Topic == nil {
-		id := record.TopicID(want.TopicID)
+	if id := record.TopicID(want.TopicID); want.Topic == nil || id != (record.TopicID{}) {
 		if one, ok := b.topics.byID(id); ok {
 			return b.describeTopic(one, req)
 		}
+		want.Topic = nil
 		return missingTopic(want, errUnknownTopicID)
 	}
 	one, ok := b.topics.byName(*want.Topic)

@@ -217,23 +217,26 @@ func TestMetadataByID(t *testing.T) {
 	c := dialRaw(t, b.Addr)
 	id := metadata(c, 12, false, "one").Topics[0].TopicID
 	for version := int16(12); version <= 13; version++ { // names may be null from 12
-		req := kmsg.NewPtrMetadataRequest()
-		req.Version = version
-		for _, want := range [][16]byte{id, {1, 2, 3}, {}} {
-			topic := kmsg.NewMetadataRequestTopic()
-			topic.TopicID = want
-			req.Topics = append(req.Topics, topic)
+		for _, name := range []*string{nil, new(string)} { // Java leaves them empty
+			req := kmsg.NewPtrMetadataRequest()
+			req.Version = version
+			for _, want := range [][16]byte{id, {1, 2, 3}} {
+				topic := kmsg.NewMetadataRequestTopic()
+				topic.Topic, topic.TopicID = name, want
+				req.Topics = append(req.Topics, topic)
+			}
+			req.Topics = append(req.Topics, kmsg.NewMetadataRequestTopic())
+			resp := ask[*kmsg.MetadataResponse](c, req)
+			wantCode(t, "a known id", resp.Topics[0].ErrorCode, nil)
+			if name := resp.Topics[0].Topic; name == nil || *name != "one" {
+				t.Errorf("version %d: the id is of %v", version, name)
+			}
+			wantCode(t, "an unknown id", resp.Topics[1].ErrorCode, kerr.UnknownTopicID)
+			if resp.Topics[1].TopicID != [16]byte{1, 2, 3} || resp.Topics[1].Topic != nil {
+				t.Errorf("version %d: the answer has the id %x", version, resp.Topics[1].TopicID)
+			}
+			wantCode(t, "no id", resp.Topics[2].ErrorCode, kerr.UnknownTopicID)
 		}
-		resp := ask[*kmsg.MetadataResponse](c, req)
-		wantCode(t, "a known id", resp.Topics[0].ErrorCode, nil)
-		if name := resp.Topics[0].Topic; name == nil || *name != "one" {
-			t.Errorf("version %d: the id is of %v", version, name)
-		}
-		wantCode(t, "an unknown id", resp.Topics[1].ErrorCode, kerr.UnknownTopicID)
-		if resp.Topics[1].TopicID != [16]byte{1, 2, 3} {
-			t.Errorf("version %d: the answer has the id %x", version, resp.Topics[1].TopicID)
-		}
-		wantCode(t, "no id", resp.Topics[2].ErrorCode, kerr.UnknownTopicID)
 	}
 }
 
