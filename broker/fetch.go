@@ -138,8 +138,9 @@ func (b *Broker) answerFetch(r *wire.Request, resp *wire.FetchResponse, result *
 		release(false)
 		return nil, err
 	}
-	bulk := result != nil && result.Bulk
-	return func(context.Context) (*wire.Response, error) {
-		return &wire.Response{Parts: parts, Bulk: bulk, Done: release}, nil
-	}, nil
+	answer := &wire.Response{Parts: parts, Done: release}
+	if result != nil {
+		answer.Bulk, answer.Appended = result.Bulk, result.Appended
+	}
+	return func(context.Context) (*wire.Response, error) { return answer, nil }, nil
 }

@@ -36,6 +36,13 @@ const (
 
 func newBudget(limit int64) *budget { return &budget{limit: limit} }
 
+// inUse is how much is held at the moment.
+func (b *budget) inUse() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used
+}
+
 // take asks for n bytes and returns how many the caller now holds: all of
 // them, or what an earlier call waited for, be it more or less than n, or none.
 // In the last case the claim waits, and its wake is signalled when it is worth

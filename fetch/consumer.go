@@ -24,6 +24,7 @@ type Consumer struct {
 	closed   bool
 	fetching bool
 	rest     time.Time // when the last fetch ended
+	seen     time.Time // when the consumer last had everything, zero when its last answer left something
 	round    uint64    // counts the passes of fetches over their partitions
 	reads    map[partitionKey]*read
 	lanes    [lanes]lane
@@ -97,16 +98,18 @@ func (c *Consumer) Close() {
 	c.withdrawLocked()
 }
 
-// begin and end frame a fetch.
-func (c *Consumer) begin() {
+// begin and end frame a fetch. They keep when the consumer last had everything,
+// zero when it had not.
+func (c *Consumer) begin() (seen time.Time) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.fetching = true
-	c.mu.Unlock()
+	return c.seen
 }
 
-func (c *Consumer) end() {
+func (c *Consumer) end(seen time.Time) {
 	c.mu.Lock()
-	c.fetching, c.rest = false, time.Now()
+	c.fetching, c.rest, c.seen = false, time.Now(), seen
 	c.mu.Unlock()
 }
 

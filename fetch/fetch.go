@@ -40,6 +40,9 @@ type Result struct {
 	// Bulk says that the answer is not one of the tail and has to be sent
 	// under the bulk discipline.
 	Bulk bool
+	// Appended, if not zero, is when the oldest batch of an answer of the tail
+	// was appended: the consumer had everything before it.
+	Appended time.Time
 
 	fetcher *Fetcher
 	reads   []*read // whose bytes are in Partitions
@@ -77,8 +80,8 @@ type PartitionResult struct {
 // result.
 func (c *Consumer) Fetch(ctx context.Context, req *Request) (*Result, error) {
 	started := time.Now()
-	c.begin()
-	defer c.end()
+	seen := c.begin() // when it last had everything; zero when it had not
+	defer func() { c.end(seen) }()
 	call := call{consumer: c, request: req}
 	watching := false
 	for {
@@ -88,7 +91,10 @@ func (c *Consumer) Fetch(ctx context.Context, req *Request) (*Result, error) {
 		round := call.collect()
 		left := call.patience(&round) - time.Since(started)
 		if round.enough || left <= 0 || c.fetcher.draining.Err() != nil {
-			return call.answer(&round), nil
+			return call.answer(&round, &seen), nil
+		}
+		if round.total == 0 && call.exhausts(&round) {
+			seen = time.Now()
 		}
 		round.result.Release()
 		if !watching {

@@ -82,6 +82,7 @@ func New(o Options) (*Fetcher, error) {
 	for i := range f.memory {
 		f.memory[i] = newBudget(o.MemoryBytes / lanes)
 	}
+	f.register(o.Registerer)
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.draining, f.drain = context.WithCancel(f.ctx)
 	f.sweeper.Go(f.sweep)

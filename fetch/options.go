@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Options configure a Fetcher.
@@ -44,6 +46,9 @@ type Options struct {
 	KeepReady time.Duration
 	// Logger gets what went wrong in reads. Nil discards it.
 	Logger *slog.Logger
+	// Registerer takes the metrics; only one Fetcher can be measured on it.
+	// Nil means none.
+	Registerer prometheus.Registerer
 }
 
 // EnsureDefaults fills in what was left zero.

@@ -94,10 +94,7 @@ func (c *call) collectOne(r *round, i int) {
 	if got.Err = c.failed[i]; got.Err != nil {
 		return
 	}
-	limit := got.HighWatermark
-	if c.request.ReadCommitted {
-		limit = got.LastStableOffset
-	}
+	limit := c.limit(got)
 	// The local start may pass the offset between the two steps: then the
 	// second look finds it in the cold tier.
 	for range 2 {
@@ -119,6 +116,14 @@ func (c *call) collectOne(r *round, i int) {
 		}
 		c.failed[i] = got.Err
 	}
+}
+
+// limit is the end of what the request may see of a partition.
+func (c *call) limit(got *PartitionResult) record.Offset {
+	if c.request.ReadCommitted {
+		return got.LastStableOffset
+	}
+	return got.HighWatermark
 }
 
 // errMoved says that the local part moved on between two looks at it.
@@ -228,8 +233,16 @@ func (r *round) take(i int, one *read) {
 	r.urgent = true
 }
 
-// answer counts what goes out.
-func (c *call) answer(r *round) *Result {
+// answer counts what goes out. seen is when the consumer last had everything,
+// zero when it had not; it is brought up to date.
+func (c *call) answer(r *round, seen *time.Time) *Result {
+	if !seen.IsZero() {
+		r.result.stampTail(*seen)
+	}
+	*seen = time.Time{}
+	if c.exhausts(r) {
+		*seen = time.Now()
+	}
 	var sum [ClassCold + 1]int64
 	for i := range r.result.Partitions {
 		got := &r.result.Partitions[i]
