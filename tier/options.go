@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"firn/internal/vfs"
 	"firn/tier/store"
 )
@@ -56,6 +58,9 @@ type Options struct {
 	// Recheck is how often a partition is looked at although nothing woke it.
 	// 0: 1 min.
 	Recheck time.Duration
+	// Registerer takes the metrics; only one Tier can be measured on it. nil:
+	// none.
+	Registerer prometheus.Registerer
 	// Now is the wall clock. nil: time.Now.
 	Now func() time.Time
 }

@@ -59,6 +59,7 @@ func Open(ctx context.Context, o Options) (*Tier, error) {
 		topicTurn: make(chan struct{}, 1), verifyTurn: make(chan struct{}, 1),
 		logs: make(map[*Log]bool),
 	}
+	t.register(o.Registerer)
 	// The work outlives the call that opened the tier; Close ends it.
 	t.ctx, t.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	t.sched = newScheduler(o.Logger, [lanes]int{laneControl: o.ControlWorkers, laneUpload: o.Uploaders})
