@@ -16,6 +16,7 @@ SHELL       := /bin/bash
 
 GO ?= go
 BIN := .cache/bin
+KAFKAJS := .cache/kafkajs
 SUMMARY := $(BIN)/testsummary
 
 VERSITYGW_VERSION := v1.8.0
@@ -80,19 +81,32 @@ bench:
 demo:
 	$(GO) run ./cmd/firn demo $(ARGS)
 
-# Installed where the tests look: TEST_VERSITYGW and TEST_KCAT, $(BIN), PATH.
+# Installed where the tests look: TEST_VERSITYGW, TEST_KCAT and TEST_NODE,
+# $(BIN), PATH; KafkaJS in $(KAFKAJS).
 .PHONY: tools
 tools:
 	@if [ -z "$${TEST_VERSITYGW:-}" ] && [ ! -x $(BIN)/versitygw ] && ! command -v versitygw >/dev/null; then \
 		echo "installing versitygw $(VERSITYGW_VERSION); the first time takes some minutes"; \
 		GOBIN="$(CURDIR)/$(BIN)" $(GO) install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION); \
 	fi
-	@if [ -z "$${TEST_KCAT:-}" ] && [ ! -x $(BIN)/kcat ] && ! command -v kcat >/dev/null; then \
-		if ! command -v apt-get >/dev/null; then echo "kcat is missing: install it, or set TEST_KCAT to its path"; exit 1; fi; \
-		echo "installing kcat"; \
+	@missing=""; \
+	if [ -z "$${TEST_KCAT:-}" ] && [ ! -x $(BIN)/kcat ] && ! command -v kcat >/dev/null; then missing="kcat"; fi; \
+	if [ -z "$${TEST_NODE:-}" ] && ! command -v node >/dev/null; then missing="$$missing nodejs"; fi; \
+	if ! command -v npm >/dev/null; then missing="$$missing npm"; fi; \
+	if [ -n "$$missing" ]; then \
+		if ! command -v apt-get >/dev/null; then echo "install $$missing, or set TEST_KCAT and TEST_NODE to their paths"; exit 1; fi; \
+		echo "installing $$missing"; \
 		if [ "$$(id -u)" -eq 0 ]; then as=; else as=sudo; fi; \
 		$$as apt-get update -q; \
-		$$as env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends kcat; \
+		$$as env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing; \
+	fi
+	@lock=integration/testdata/kafkajs/package-lock.json; \
+	if ! cmp -s $$lock $(KAFKAJS)/installed; then \
+		echo "installing KafkaJS"; \
+		rm -rf $(KAFKAJS); mkdir -p $(KAFKAJS); \
+		cp integration/testdata/kafkajs/package.json $$lock $(KAFKAJS)/; \
+		npm ci --prefix $(KAFKAJS) --ignore-scripts --no-audit --no-fund; \
+		cp $$lock $(KAFKAJS)/installed; \
 	fi
 
 # Always asked for: the go command knows whether it is up to date.

@@ -90,6 +90,15 @@ func textFor(t *testing.T, i int) []byte {
 	return text[cut(i*textPart):cut((i+1)*textPart-1)]
 }
 
+// wholeLines is text up to the end of the line that crosses size, or all of it
+// when size is 0.
+func wholeLines(text []byte, size int) []byte {
+	if size == 0 || size >= len(text) {
+		return text
+	}
+	return text[:size+bytes.IndexByte(text[size:], '\n')+1]
+}
+
 // digest takes text in and tells one from another.
 type digest struct {
 	sum   hash.Hash
@@ -118,6 +127,7 @@ func digestOf(text []byte) string {
 // client is a way to write lines and to read them back.
 type client struct {
 	name    string
+	text    int // bytes of text for each codec; textPart when 0
 	produce func(t *testing.T, b *testutil.Broker, topic string, codec int, text []byte)
 	consume func(t *testing.T, b *testutil.Broker, topic string, lines int) string // a digest
 }
@@ -193,7 +203,7 @@ func realInput(t *testing.T, driver string, c client, which ...int) {
 	texts := make(map[int][]byte)
 	topic := func(i int) string { return "text-" + codecs[i].name }
 	for _, i := range which {
-		texts[i] = textFor(t, i)
+		texts[i] = wholeLines(textFor(t, i), c.text)
 		createTopic(t, b, topic(i), 1, "segment.bytes=1048576", "local.retention.ms=1")
 		c.produce(t, b, topic(i), i, texts[i])
 		if got, want := c.consume(t, b, topic(i), bytes.Count(texts[i], []byte("\n"))), digestOf(texts[i]); got != want {
