@@ -17,6 +17,7 @@ import (
 	"firn/fetch"
 	"firn/hot"
 	"firn/internal/vfs"
+	"firn/internal/vfs/faultfs"
 	"firn/partition"
 	"firn/record"
 	"firn/record/recordtest"
@@ -32,7 +33,9 @@ type site struct {
 	cold *vfs.Mem
 	db   string
 	id   tier.StoreID
-	stop func()
+	// diskFaults and coldFaults stand before the two while a broker runs.
+	diskFaults, coldFaults *faultfs.FS
+	stop                   func()
 }
 
 func newSite(t *testing.T) *site {
@@ -42,7 +45,7 @@ func newSite(t *testing.T) *site {
 }
 
 // start stops the broker that runs and opens one on the same data.
-func (s *site) start() *Broker {
+func (s *site) start(change ...func(*Options)) *Broker {
 	t := s.t
 	t.Helper()
 	s.stop()
@@ -55,22 +58,27 @@ func (s *site) start() *Broker {
 		}
 		closers = append(closers, close)
 	}
-	logs, err := hot.Open(ctx, hot.Options{Dir: "/firn", FS: s.disk, FileDeleteDelay: -1})
+	s.diskFaults, s.coldFaults = faultfs.New(s.disk), faultfs.New(s.cold)
+	logs, err := hot.Open(ctx, hot.Options{Dir: "/firn", FS: s.diskFaults, FileDeleteDelay: -1})
 	must(err, func() error { return logs.Close(ctx) })
 	metadata, err := cluster.OpenLocal(ctx, cluster.LocalOptions{Path: s.db, NodeID: 1})
 	must(err, func() error { return metadata.Close() })
-	objects, err := dirstore.New(dirstore.Options{Path: "/store", FS: s.cold})
+	objects, err := dirstore.New(dirstore.Options{Path: "/store", FS: s.coldFaults})
 	must(err, func() error { return objects.Close() })
 	cold, err := tier.Open(ctx, tier.Options{
-		Store: objects, ClusterID: metadata.Metadata().ClusterID, StoreID: s.id, FS: s.disk, RetryBackoffMin: time.Millisecond,
+		Store: objects, ClusterID: metadata.Metadata().ClusterID, StoreID: s.id, FS: s.diskFaults, RetryBackoffMin: time.Millisecond,
 	})
 	must(err, func() error { return cold.Close(ctx) })
 	fetcher, err := fetch.New(fetch.Options{})
 	must(err, func() error { fetcher.Close(); return nil })
-	b, err := Open(ctx, Options{
+	o := Options{
 		Logs: logs, Cluster: metadata, Fetcher: fetcher, Tier: cold, DeleteTopics: true,
 		TopicDefaults: cluster.Defaults{Store: true, ExcludeTopics: []string{"local*"}},
-	})
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	b, err := Open(ctx, o)
 	must(err, func() error { return b.Close(ctx) })
 	s.stop = func() {
 		var errs []error
