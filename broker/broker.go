@@ -79,7 +79,11 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	if b.epoch, err = o.Cluster.RaiseBrokerEpoch(ctx, record.NoEpoch); err != nil {
 		return nil, fmt.Errorf("raise the broker epoch: %w", err)
 	}
-	if err := b.openTopics(ctx); err != nil {
+	err = b.openTopics(ctx)
+	if err == nil {
+		err = b.register(o.Registerer)
+	}
+	if err != nil {
 		b.cancel()
 		return nil, errors.Join(err, b.topics.close(ctx))
 	}

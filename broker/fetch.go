@@ -22,7 +22,8 @@ import (
 // (version 7, KIP-227). Version 12 may tell the last epoch fetched and is
 // answered with the diverging epoch, if any (KIP-595); from 13 topics are
 // named by id (KIP-516). What 11 (rack), 15 (replica state), 17 (directory id)
-// and 18 (high watermark) add concerns replicas, of which there is one.
+// and 18 (high watermark) add concerns replicas, of which there is one. A client
+// may ask which tier its records came from, see wire.TagTier.
 
 func (b *Broker) handleFetch(ctx context.Context, r *wire.Request) (wire.Answer, error) {
 	req := r.Message.(*kmsg.FetchRequest)
@@ -44,6 +45,9 @@ func (b *Broker) handleFetch(ctx context.Context, r *wire.Request) (wire.Answer,
 		return nil, err
 	}
 	fillFetch(resp, reads, result)
+	if asksTier(req) {
+		fillTier(resp, result)
+	}
 	return b.answerFetch(r, resp, result)
 }
 
@@ -122,6 +126,27 @@ func fillFetch(resp *wire.FetchResponse, reads *fetch.Request, result *fetch.Res
 			case len(got.Bytes) > 0:
 				out.Records = []wire.Part{{Bytes: got.Bytes}}
 			}
+		}
+	}
+}
+
+// asksTier says whether the client asks which way its records were read.
+func asksTier(req *kmsg.FetchRequest) (asks bool) {
+	if req.UnknownTags.Len() > 0 {
+		req.UnknownTags.Each(func(tag uint32, _ []byte) { asks = asks || tag == wire.TagTier })
+	}
+	return asks
+}
+
+// fillTier names the class of every partition's records.
+func fillTier(resp *wire.FetchResponse, result *fetch.Result) {
+	i := 0
+	for t := range resp.Topics {
+		for p := range resp.Topics[t].Partitions {
+			if got := &result.Partitions[i]; got.Class != fetch.ClassNone {
+				resp.Topics[t].Partitions[p].Tier = got.Class.String()
+			}
+			i++
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"firn/cluster"
 	"firn/fetch"
 	"firn/hot"
@@ -64,6 +66,9 @@ type Options struct {
 	OpenThreads int
 	// Logger gets the broker's events. Nil discards them.
 	Logger *slog.Logger
+	// Registerer takes the metrics; only one Broker can be measured on it. Nil
+	// means none.
+	Registerer prometheus.Registerer
 	// Now is the clock of retention. Nil means time.Now.
 	Now func() time.Time
 }

@@ -142,7 +142,7 @@ func (e *fetchEncoder) partitionTags(p *FetchPartition) {
 		return
 	}
 	var tags uint32
-	for _, there := range [...]bool{p.DivergingEpoch != nil, p.CurrentLeader != nil, p.SnapshotID != nil} {
+	for _, there := range [...]bool{p.DivergingEpoch != nil, p.CurrentLeader != nil, p.SnapshotID != nil, p.Tier != ""} {
 		if there {
 			tags++
 		}
@@ -156,6 +156,9 @@ func (e *fetchEncoder) partitionTags(p *FetchPartition) {
 	}
 	if s := p.SnapshotID; s != nil {
 		e.tag(2, func() { e.int64(int64(s.EndOffset)); e.int32(int32(s.Epoch)); e.noTags() })
+	}
+	if p.Tier != "" {
+		e.tag(TagTier, func() { e.buf = append(e.buf, p.Tier...) })
 	}
 }
 

@@ -26,6 +26,13 @@ const (
 	fetchPartitionSz       = 64 // an estimate of one partition without records
 )
 
+// TagTier is the number of a tagged field of our own, above all that Kafka uses.
+// A client that puts it, empty, into the top level of a Fetch request of a
+// flexible version finds it in each partition of the answer that has records:
+// the word hot, warm or cold, for the way in which they were read. Whoever does
+// not ask never sees it.
+const TagTier uint32 = 0xF1B0
+
 // FetchResponse mirrors kmsg.FetchResponse for versions 4 to 18, with records
 // as parts instead of bytes, so that they need not be in memory.
 type FetchResponse struct {
@@ -67,6 +74,9 @@ type FetchPartition struct {
 	DivergingEpoch *FetchDiverging
 	CurrentLeader  *FetchLeader
 	SnapshotID     *FetchSnapshot
+	// Tier is the value of TagTier, written only when not empty, in flexible
+	// versions.
+	Tier string
 	// Records are whole batches in offset order. None at all is written as an
 	// empty record set, never as null, which older clients reject.
 	Records []Part

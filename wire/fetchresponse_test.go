@@ -47,6 +47,7 @@ func drawPartition(t *rapid.T) FetchPartition {
 			return FetchSnapshot{record.Offset(rapid.Int64Min(0).Draw(t, "end")), anyEpoch.Draw(t, "epoch")}
 		}),
 	}
+	p.Tier = rapid.SampledFrom([]string{"", "hot", "cold"}).Draw(t, "tier")
 	if rapid.Bool().Draw(t, "committed") {
 		p.AbortedTransactions = []FetchAborted{}
 		for range rapid.IntRange(0, 3).Draw(t, "aborted") {
@@ -120,6 +121,9 @@ func mirrorPartition(p FetchPartition) kmsg.FetchResponseTopicPartition {
 	}
 	if s := p.SnapshotID; s != nil {
 		mp.SnapshotID.EndOffset, mp.SnapshotID.Epoch = int64(s.EndOffset), int32(s.Epoch)
+	}
+	if p.Tier != "" {
+		mp.UnknownTags.Set(TagTier, []byte(p.Tier))
 	}
 	return mp
 }
