@@ -11,8 +11,8 @@
 // The table in apis.go says which keys and versions are served; ApiVersions is
 // derived from it. The codes of Kafka's protocol appear in errors.go alone.
 // The broker also owns what happens to topics over time: opening their
-// partitions at the start, creating, changing and deleting them, retention, and the
-// watch over the disk's reserve.
+// partitions at the start, creating, changing and deleting them, retention,
+// and the watch over the disk's reserve.
 //
 // It does not frame or send anything, store anything of its own, or know
 // about viper and flags.
