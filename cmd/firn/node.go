@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"firn/broker"
 	"firn/cluster"
 	"firn/config"
@@ -36,6 +38,7 @@ type node struct {
 	cfg     *config.Config
 	logger  *slog.Logger
 	started time.Time
+	metrics *prometheus.Registry
 
 	io        *vfs.IO
 	logs      *hot.Store
@@ -70,7 +73,7 @@ type nodeOptions struct {
 // startNode brings a broker up, from the disk to the sockets. After an error
 // nothing is left running.
 func startNode(ctx context.Context, cfg *config.Config, o nodeOptions) (*node, error) {
-	n := &node{cfg: cfg, logger: o.logger, started: time.Now()}
+	n := &node{cfg: cfg, logger: o.logger, started: time.Now(), metrics: newRegistry()}
 	for _, step := range []func(context.Context) error{
 		n.openDisk,
 		n.openMetadata,
@@ -122,6 +125,8 @@ func (n *node) openDisk(ctx context.Context) error {
 		FileDeleteDelay:    n.cfg.Log.FileDeleteDelay,
 		RecoveryThreads:    n.cfg.Log.RecoveryThreads,
 		NoFsync:            !n.cfg.Log.AcksAllFsync,
+		HotBytes:           n.cfg.Fetch.TailBytes,
+		Registerer:         n.metrics,
 	})
 	if errors.Is(err, vfs.ErrLocked) {
 		return fmt.Errorf("the data directory %s is in use by another process: %w", dir, err)
@@ -162,6 +167,7 @@ func (n *node) openTier(ctx context.Context, newCluster bool) error {
 	if n.store, err = openStore(ctx, n.cfg.Tier, n.io); err != nil {
 		return fmt.Errorf("open the object store: %w", err)
 	}
+	n.store = store.WithMetrics(n.store, n.metrics)
 	n.onClose("the object store", func(context.Context) error { return n.store.Close() })
 
 	ask, cancel := context.WithTimeout(ctx, storeWait)
@@ -196,6 +202,7 @@ func (n *node) openTier(ctx context.Context, newCluster bool) error {
 		DeleteGrace:     t.DeleteGrace,
 		RetryBackoffMin: t.RetryBackoff,
 		RetryBackoffMax: t.RetryBackoffMax,
+		Registerer:      n.metrics,
 	})
 	if err != nil {
 		return err
@@ -240,6 +247,7 @@ func (n *node) openBroker(ctx context.Context) error {
 		TailBytes:        f.TailBytes,
 		ColdWait:         f.RemoteMaxWait,
 		Logger:           n.logger,
+		Registerer:       n.metrics,
 	})
 	if err != nil {
 		return err
@@ -266,6 +274,7 @@ func (n *node) openBroker(ctx context.Context) error {
 		ListOffsetsTimeout: f.RemoteListOffsetsTimeout,
 		OpenThreads:        n.cfg.Log.RecoveryThreads,
 		Logger:             n.logger,
+		Registerer:         n.metrics,
 	})
 	if err != nil {
 		return err
@@ -288,6 +297,7 @@ func (n *node) listen(context.Context) error {
 		IdleTimeout:         w.IdleTimeout,
 		SendTimeout:         w.SendTimeout,
 		ChunkReader:         n.fetcher,
+		Registerer:          n.metrics,
 	})
 	if err != nil {
 		return err
@@ -327,7 +337,7 @@ func (n *node) openConsole(ctx context.Context) error {
 	}
 	var err error
 	n.console, err = console.Listen(ctx, console.Options{
-		Addresses: addresses, Source: (*view)(n), Gatherer: n.metrics(), Logger: n.logger,
+		Addresses: addresses, Source: (*view)(n), Gatherer: n.metrics, Logger: n.logger,
 	})
 	if err != nil {
 		return fmt.Errorf("open the admin port (admin.listeners): %w", err)
