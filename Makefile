@@ -7,7 +7,7 @@
 # make fuzz    every fuzz target for FUZZTIME each
 # make soak    the kill -9 tests, SOAK_COUNT times over
 # make bench   the benchmarks of all packages, BENCH for some
-# make demo    the main job, shown on the embedded store; ARGS="--bytes 1GiB" for more
+# make demo    what replays do to the tail, and what they do without tiers; ARGS="--bytes 512MiB" for less
 # make tools   the programs that the integration tests need
 
 SHELL       := /bin/bash

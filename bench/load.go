@@ -20,8 +20,9 @@ type LoadOptions struct {
 	Progress func(records int64)
 }
 
-// loadInFlight is how many requests a load has on its way.
-const loadInFlight = 5
+// loadInFlight is how many requests a load has on its way: all of them share a
+// sync.
+const loadInFlight = 30
 
 // Load writes a history that a Replay can check, record n with value n, by raw
 // frames at acks=all, and returns when all of it is acknowledged.

@@ -190,6 +190,8 @@ func (p *producing) runClient(ctx context.Context, client int) error {
 	return context.Cause(ctx)
 }
 
+// producerOptions make an idempotent producer at acks=all, as users have it; it
+// keeps to the requests in flight that idempotence allows.
 func (p *producing) producerOptions() []kgo.Opt {
 	acks := map[int16]kgo.Acks{0: kgo.NoAck(), 1: kgo.LeaderAck(), -1: kgo.AllISRAcks()}[p.Acks]
 	o := []kgo.Opt{
@@ -197,11 +199,10 @@ func (p *producing) producerOptions() []kgo.Opt {
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(acks), kgo.ProducerBatchCompression(codecs[p.Codec]()),
 		kgo.ProducerBatchMaxBytes(int32(p.BatchBytes)),
-		kgo.MaxProduceRequestsInflightPerBroker(p.InFlight),
 		kgo.MaxBufferedBytes(max(p.BatchBytes*p.InFlight*2, p.RecordBytes)),
 	}
 	if p.Acks != -1 {
-		o = append(o, kgo.DisableIdempotentWrite())
+		o = append(o, kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(p.InFlight))
 	}
 	return o
 }

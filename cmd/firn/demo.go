@@ -4,244 +4,211 @@ package main
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 
+	"firn/bench"
 	"firn/config"
+	"firn/internal/vfs"
 )
 
 const (
-	demoTopic = "demo"
+	demoTopic     = "history"
+	demoTailTopic = "tail"
 	// demoRecordBytes is the size of one record's value.
 	demoRecordBytes = 1 << 10
-	// demoSegments is about how many segments the history makes.
-	demoSegments = 16
-	// demoTime bounds the whole demo.
-	demoTime = 10 * time.Minute
-	// demoPoll is how often the demo looks whether the history is offloaded.
+	// demoBatchBytes is the size of a batch of the history: no fetch of
+	// anything within it is answered with less.
+	demoBatchBytes = 64 << 10
+	// demoSegments is about how many segments the history makes, and
+	// demoHotShare the part of it that stays on the local disk.
+	demoSegments = 32
+	demoHotShare = 4
+	// demoPoll is how often the demo looks at the broker.
 	demoPoll = 100 * time.Millisecond
+	// demoDefaultBytes is the history where the disk has room for it, which
+	// is demoDiskPart times as much: what the demo itself takes is less than
+	// half as much again.
+	demoDefaultBytes = 2 << 30
+	demoLeastBytes   = 16 << 20
+	demoMostBytes    = 2300 << 20
+	demoDiskPart     = 3
+	// demoGroupSlack is what the broker's memory is bounded to beyond the hot
+	// set, and demoGroupLeast the smallest history with which that shows.
+	demoGroupSlack = 512 << 20
+	demoGroupLeast = 512 << 20
 )
 
+// demoFlags are the choices that firn demo offers.
+type demoFlags struct {
+	bytes   string
+	replays int
+	rate    float64
+	alone   time.Duration
+	limit   time.Duration
+	report  string
+	group   bool
+	ratio   float64
+}
+
 func newDemoCommand(a *app) *cobra.Command {
-	size := "256MiB"
+	f := demoFlags{}
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Show the main job on this machine",
-		Long: "Run a broker with an object store in a temporary directory, fill a tiered topic, watch its history move\n" +
-			"into the store and leave the local disk, replay it from offset 0 and verify every record.",
-		Example: "  firn demo\n  firn demo --bytes 2GiB",
+		Short: "Show on this machine that replays leave the tail alone",
+		Long: "Run a broker with an object store in a temporary directory, load a history and watch it move into the store. Then measure a\n" +
+			"tail alone, under replays of everything from offset 0, and under the same replays served as a broker without tiers does:\n" +
+			"from local files, through the page cache. Every replayed record is verified. Ends with exit code 6 if a record was wrong\n" +
+			"or a bound was broken.",
+		Example: "  firn demo\n  firn demo --bytes 512MiB --replays 8 --report ./report",
 		Args:    cobra.NoArgs,
-		RunE: runE(func(cmd *cobra.Command, _ []string) error {
-			bytes, err := config.ParseBytes(size)
-			if err != nil || bytes < demoRecordBytes {
-				return exitf(exitUsage, "--bytes %q: want a size of at least 1KiB, such as 256MiB", size)
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), demoTime)
-			defer cancel()
-			return runDemo(ctx, a.stdout, bytes/demoRecordBytes)
-		}),
 	}
-	cmd.Flags().StringVar(&size, "bytes", size, "how much history to write, as a `size`")
+	flags := cmd.Flags()
+	flags.StringVar(&f.bytes, "bytes", "", "how much history to write, as a `size` (default 2GiB, or what the disk has room for)")
+	flags.IntVar(&f.replays, "replays", 4, "replays at once")
+	flags.Float64Var(&f.rate, "rate", 5000, "records a second of the tail")
+	flags.DurationVar(&f.alone, "alone", 10*time.Second, "how long to watch the tail alone")
+	flags.DurationVar(&f.limit, "timeout", 2*time.Minute, "give up after this `time`")
+	flags.StringVar(&f.report, "report", "", "`directory` for the report (default a new temporary one)")
+	flags.BoolVar(&f.group, "memory-cgroup", true, "bound the memory of the broker by a cgroup where this machine has too much for eviction to show")
+	flags.Float64Var(&f.ratio, "max-ratio", 3, "how much slower the tail's p99 may be under replays before the exit code is 6; 0 is no bound")
+	cmd.RunE = runE(func(cmd *cobra.Command, _ []string) error {
+		records, err := f.records()
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), f.limit)
+		defer cancel()
+		d := &demo{demoFlags: f, out: a.stdout, bars: newBars(a.stdout), records: records, started: time.Now()}
+		err = d.run(ctx)
+		if errors.Is(err, context.DeadlineExceeded) {
+			return exitf(exitFaulty, "the demo was not over within %v (--timeout): %w", f.limit, err)
+		}
+		return wrongRecords(err)
+	})
 	return cmd
 }
 
-// demo is one run: a broker of its own and a client to it.
-type demo struct {
-	out     io.Writer
-	dir     string
-	node    *node
-	client  *kgo.Client
-	records int64
+// records is how many make the history.
+func (f *demoFlags) records() (int64, error) {
+	if f.replays < 1 || f.rate <= 0 || f.alone < time.Second || f.limit <= 0 || f.ratio < 0 {
+		return 0, exitf(exitUsage, "want at least one replay, a positive rate and timeout, --alone of a second or more, and no negative ratio")
+	}
+	if f.bytes != "" {
+		n, err := config.ParseBytes(f.bytes)
+		if err != nil || n < demoLeastBytes || n > demoMostBytes {
+			return 0, exitf(exitUsage, "--bytes %q: want a size from %s to %s", f.bytes, humanBytes(demoLeastBytes), humanBytes(demoMostBytes))
+		}
+		return n / demoRecordBytes, nil
+	}
+	usage, err := vfs.Disk().Usage(os.TempDir())
+	if err != nil {
+		return 0, fmt.Errorf("ask for the free space of the temporary directory: %w", err)
+	}
+	n := min(int64(usage.Free)/demoDiskPart, demoDefaultBytes)
+	if n < demoLeastBytes {
+		return 0, exitf(exitFailed, "%s has %s free, which is too little: set TMPDIR to another directory", os.TempDir(), humanBytes(int64(usage.Free)))
+	}
+	return n / demoRecordBytes, nil
 }
 
-func runDemo(ctx context.Context, out io.Writer, records int64) (err error) {
-	dir, err := os.MkdirTemp("", "firn-demo-")
-	if err != nil {
-		return fmt.Errorf("make a temporary directory: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	d := &demo{out: out, dir: dir, records: records}
-	if err := d.start(ctx); err != nil {
-		return err
-	}
+// demo is one run.
+type demo struct {
+	demoFlags
+	out     io.Writer
+	bars    *bars
+	records int64
+	started time.Time
+
+	dir     string
+	io      *vfs.IO
+	values  *bench.Values
+	group   *bench.MemoryGroup // nil when there is none
+	why     string             // there is none
+	broker  *child
+	address string
+	admin   *adminClient
+	closers []func() error
+
+	// The timeline begins when the tail does.
+	began  time.Time
+	tail   *bench.EndToEnd
+	window *bench.WindowReads
+	strip  stripRecorder
+	phases []demoPhase
+	diskAt int64 // most bytes on disk that were seen
+}
+
+// run is the whole demo. Whatever happens, it ends with no process and no file
+// left, apart from the report.
+func (d *demo) run(ctx context.Context) (err error) {
 	defer func() {
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
-		defer cancel()
-		err = errors.Join(err, d.node.Close(stop))
+		for _, c := range backward(d.closers) {
+			err = errors.Join(err, c())
+		}
 	}()
-	if d.client, err = kgo.NewClient(d.clientOptions()...); err != nil {
-		return fmt.Errorf("make a client: %w", err)
-	}
-	defer d.client.Close()
-	for _, step := range []func(context.Context) error{d.createTopic, d.produce, d.awaitOffload, d.replay} {
+	for _, step := range []func(context.Context) error{
+		d.prepare, d.startBroker, d.createTopics, d.load, d.awaitOffload, d.watch,
+	} {
 		if err := step(ctx); err != nil {
 			return err
 		}
 	}
-	return nil
+	return d.conclude()
 }
 
-func (d *demo) start(ctx context.Context) error {
-	cfg, _, err := config.Load(config.LoadOptions{Flags: []string{
-		"log.dirs=" + filepath.Join(d.dir, "data"),
-		"listeners=PLAINTEXT://127.0.0.1:0",
-		"admin.listeners=",
-		"tier.store=dir",
-		"tier.dir.path=" + filepath.Join(d.dir, "store"),
-		"tier.roll.ms=1s",
-		"log.retention.check.interval.ms=500ms",
-		"log.segment.delete.delay.ms=0",
-	}})
-	if err != nil {
-		return fmt.Errorf("configure the demo: %w", err)
+func backward[T any](all []T) []T {
+	out := make([]T, 0, len(all))
+	for i := len(all) - 1; i >= 0; i-- {
+		out = append(out, all[i])
 	}
-	if d.node, err = startNode(ctx, cfg, nodeOptions{logger: newLogger(cfg, io.Discard)}); err != nil {
-		return fmt.Errorf("start the broker: %w", err)
+	return out
+}
+
+func (d *demo) onClose(c func() error) { d.closers = append(d.closers, c) }
+
+func (d *demo) bytes64() int64 { return d.records * demoRecordBytes }
+
+// hotBytes is what stays local.
+func (d *demo) hotBytes() int64 { return d.bytes64() / demoHotShare }
+
+func (d *demo) segmentBytes() int64 { return max(1<<20, d.bytes64()/demoSegments) }
+
+func (d *demo) dataDir() string  { return filepath.Join(d.dir, "data") }
+func (d *demo) storeDir() string { return filepath.Join(d.dir, "store") }
+
+// hotDir is where the local segments of the history are.
+func (d *demo) hotDir() string { return filepath.Join(d.dataDir(), demoTopic+"-0") }
+
+func (d *demo) say(what, format string, args ...any) {
+	fmt.Fprintf(d.out, "  %-13s %s\n", what, fmt.Sprintf(format, args...))
+}
+
+func (d *demo) prepare(context.Context) error {
+	var err error
+	if d.dir, err = os.MkdirTemp("", "firn-demo-"); err != nil {
+		return fmt.Errorf("make a temporary directory: %w", err)
 	}
-	d.node.printBanner(d.out)
-	return nil
-}
-
-func (d *demo) clientOptions(more ...kgo.Opt) []kgo.Opt {
-	return append([]kgo.Opt{
-		kgo.SeedBrokers(d.node.address()),
-		kgo.ProducerBatchMaxBytes(1 << 20),
-		kgo.ProducerBatchCompression(kgo.NoCompression()),
-		kgo.DefaultProduceTopic(demoTopic),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-	}, more...)
-}
-
-func (d *demo) createTopic(ctx context.Context) error {
-	segment := strconv.FormatInt(max(1<<20, d.records*demoRecordBytes/demoSegments), 10)
-	soon := "1" // ms: nothing that the store has stays local
-	_, err := kadm.NewClient(d.client).CreateTopic(ctx, 1, 1, map[string]*string{
-		"segment.bytes":      &segment,
-		"local.retention.ms": &soon,
-	}, demoTopic)
-	if err != nil {
-		return fmt.Errorf("create the topic: %w", err)
-	}
-	return nil
-}
-
-// demoValues makes the values of the demo's records, one after another: the
-// number of the record, then noise that depends on it alone.
-type demoValues struct {
-	next  int64
-	noise *rand.ChaCha8
-}
-
-func newDemoValues() *demoValues {
-	return &demoValues{noise: rand.NewChaCha8([32]byte{'f', 'i', 'r', 'n'})}
-}
-
-func (v *demoValues) fill(value []byte) {
-	binary.BigEndian.PutUint64(value, uint64(v.next))
-	_, _ = v.noise.Read(value[8:]) // it cannot fail
-	v.next++
-}
-
-func (d *demo) produce(ctx context.Context) error {
-	started := time.Now()
-	values := newDemoValues()
-	failed := make(chan error, 1)
-	for range d.records {
-		value := make([]byte, demoRecordBytes)
-		values.fill(value)
-		d.client.Produce(ctx, &kgo.Record{Value: value}, func(_ *kgo.Record, err error) {
-			if err != nil {
-				select {
-				case failed <- err:
-				default:
-				}
-			}
-		})
-	}
-	if err := d.client.Flush(ctx); err != nil {
-		return fmt.Errorf("produce: %w", err)
-	}
-	select {
-	case err := <-failed:
-		return fmt.Errorf("produce: %w", err)
-	default:
-	}
-	d.report("produced", started, d.records, "acks=all, each batch synced")
-	return nil
-}
-
-// awaitOffload waits until the whole history is in the store and none of it on
-// local disk any more.
-func (d *demo) awaitOffload(ctx context.Context) error {
-	started := time.Now()
-	partitions, ok := d.node.broker.Partitions(demoTopic)
-	if !ok {
-		return exitf(exitFaulty, "the topic is gone")
-	}
-	p := partitions[0]
-	ticker := time.NewTicker(demoPoll)
-	defer ticker.Stop()
-	for int64(p.LocalStartOffset()) < d.records {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return exitf(exitFaulty, "the history did not leave the local disk in time: local start %d of %d, in the store up to %d: %w",
-				p.LocalStartOffset(), d.records, p.Tier().End(), ctx.Err())
+	d.onClose(func() error { return os.RemoveAll(d.dir) })
+	if d.report == "" {
+		if d.report, err = os.MkdirTemp("", "firn-report-"); err != nil {
+			return fmt.Errorf("make a directory for the report: %w", err)
 		}
+	} else if err = os.MkdirAll(d.report, 0o755); err != nil {
+		return fmt.Errorf("make a directory for the report: %w", err)
 	}
-	d.report("offloaded", started, d.records, fmt.Sprintf("%d objects in the store, nothing left on local disk", p.Tier().State().Segments))
+	if d.io, err = vfs.ProbeIO(d.dir, ""); err != nil {
+		return fmt.Errorf("probe the I/O methods of %s: %w", d.dir, err)
+	}
+	if d.values, err = bench.NewValues(demoRecordBytes); err != nil {
+		return err
+	}
+	d.makeGroup()
 	return nil
-}
-
-// replay reads everything from offset 0 and compares it with what was written.
-func (d *demo) replay(ctx context.Context) error {
-	started := time.Now()
-	consumer, err := kgo.NewClient(d.clientOptions(
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{demoTopic: {0: kgo.NewOffset().AtStart()}}),
-	)...)
-	if err != nil {
-		return fmt.Errorf("make a consumer: %w", err)
-	}
-	defer consumer.Close()
-	values := newDemoValues()
-	want := make([]byte, demoRecordBytes)
-	sum := crc32.NewIEEE()
-	for values.next < d.records {
-		fetches := consumer.PollFetches(ctx)
-		if err := fetches.Err(); err != nil {
-			return fmt.Errorf("replay after %d records: %w", values.next, err)
-		}
-		for r := range fetches.RecordsAll() {
-			number := values.next
-			values.fill(want)
-			if r.Offset != number || string(r.Value) != string(want) {
-				return exitf(exitFaulty, "record %d came back at offset %d with other bytes than were written", number, r.Offset)
-			}
-			_, _ = sum.Write(r.Value) // it cannot fail
-		}
-	}
-	stats := d.node.fetcher.Stats()
-	d.report("replayed", started, d.records, fmt.Sprintf("from hot %s, warm %s, cold %s",
-		humanBytes(stats.HotBytes), humanBytes(stats.WarmBytes), humanBytes(stats.ColdBytes)))
-	fmt.Fprintf(d.out, "  %-13s %d records, in order, every byte as it was written (CRC-32 %08x)\n", "verified", d.records, sum.Sum32())
-	return nil
-}
-
-func (d *demo) report(what string, started time.Time, records int64, remark string) {
-	took := time.Since(started)
-	bytes := records * demoRecordBytes
-	rate := float64(bytes) / (1 << 20) / took.Seconds()
-	fmt.Fprintf(d.out, "  %-13s %s in %.2fs (%.0f MiB/s): %s\n", what, humanBytes(bytes), took.Seconds(), rate, remark)
 }

@@ -37,6 +37,7 @@ func commands(a *app) []*cobra.Command {
 		newTopicCommand(a),
 		newTierCommand(a),
 		newStatusCommand(a),
+		newBenchCommand(a),
 		newHealthCommand(a),
 		newVersionCommand(a),
 	}

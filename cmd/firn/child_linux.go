@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+)
+
+// tieToParent has the kernel kill the child when this process dies without
+// stopping it.
+func tieToParent(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
+
+const lowestPriority = 19
+
+// lowerPriority gives every thread of this process the lowest priority; what
+// they start inherits it. Twice, since a thread may start meanwhile. It is a
+// wish: where it is refused the process runs as it is.
+func lowerPriority() {
+	for range 2 {
+		tasks, _ := os.ReadDir("/proc/self/task")
+		for _, task := range tasks {
+			if id, err := strconv.Atoi(task.Name()); err == nil {
+				_ = syscall.Setpriority(syscall.PRIO_PROCESS, id, lowestPriority)
+			}
+		}
+	}
+}
