@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 )
 
@@ -37,6 +38,9 @@ func (a api) status(w http.ResponseWriter, r *http.Request) {
 	if s.Listeners == nil {
 		s.Listeners = []string{}
 	}
+	if s.Tiering == nil {
+		s.Tiering = []TopicTiering{}
+	}
 	if s.Attention == nil {
 		s.Attention = []PartitionStatus{}
 	}
@@ -52,12 +56,11 @@ func (a api) segments(w http.ResponseWriter, r *http.Request) {
 	}
 	partition := int64(allPartitions)
 	if p := q.Get("partition"); p != "" {
-		n, err := strconv.ParseInt(p, 10, 32)
-		if err != nil || n < 0 {
-			writeJSON(w, http.StatusBadRequest, Error{fmt.Sprintf("partition %q: want a number from 0 up", p)})
+		var err error
+		if partition, err = number("partition", p, 32); err != nil {
+			writeJSON(w, http.StatusBadRequest, Error{err.Error()})
 			return
 		}
-		partition = n
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), sourceTimeout)
 	defer cancel()
@@ -70,6 +73,54 @@ func (a api) segments(w http.ResponseWriter, r *http.Request) {
 		segments = []Segment{}
 	}
 	writeJSON(w, http.StatusOK, segments)
+}
+
+func (a api) explain(w http.ResponseWriter, r *http.Request) {
+	question, err := parseQuestion(r.URL.Query())
+	if err != nil {
+		writeJSON(w, http.StatusBadRequest, Error{err.Error()})
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), sourceTimeout)
+	defer cancel()
+	explanation, err := a.source.Explain(ctx, question)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, explanation)
+}
+
+// parseQuestion reads topic, partition and either offset or time.
+func parseQuestion(values url.Values) (Question, error) {
+	q := Question{Topic: values.Get("topic"), Offset: -1}
+	if q.Topic == "" {
+		return q, errors.New("topic is missing")
+	}
+	partition, err := number("partition", values.Get("partition"), 32)
+	if err != nil {
+		return q, err
+	}
+	q.Partition = int32(partition)
+	offset, time := values.Get("offset"), values.Get("time")
+	switch {
+	case (offset == "") == (time == ""):
+		return q, errors.New("want either offset or time")
+	case offset != "":
+		q.Offset, err = number("offset", offset, 64)
+	default:
+		q.TimeMs, err = number("time", time, 64)
+	}
+	return q, err
+}
+
+// number reads a number that is not negative and fits bits.
+func number(name, text string, bits int) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, bits)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("%s %q: want a number from 0 up", name, text)
+	}
+	return n, nil
 }
 
 func writeError(w http.ResponseWriter, err error) {

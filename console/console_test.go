@@ -48,6 +48,13 @@ func (f *fakeSource) Segments(_ context.Context, topic string, partition int32) 
 	return []Segment{{Topic: topic, Tier: TierBoth, From: 0, To: 10, Bytes: 99}}, nil
 }
 
+func (f *fakeSource) Explain(_ context.Context, q Question) (Explanation, error) {
+	if q.Topic != "clicks" {
+		return Explanation{}, fmt.Errorf("topic %s: %w", q.Topic, ErrNotFound)
+	}
+	return Explanation{Topic: q.Topic, Partition: q.Partition, Asked: q.Offset, Offset: q.TimeMs, Tier: ReadWarm}, nil
+}
+
 func listen(t *testing.T, o Options) (*Server, string) {
 	t.Helper()
 	o.Addresses = []string{"127.0.0.1:0"}
@@ -104,6 +111,14 @@ func TestEndpoints(t *testing.T) {
 		{"/v1/segments?topic=clicks&partition=x", 400, "want a number from 0 up"},
 		{"/v1/segments?topic=clicks&partition=-1", 400, "want a number from 0 up"},
 		{"/v1/segments?topic=clicks&partition=4294967296", 400, "want a number from 0 up"},
+		{"/v1/explain?topic=clicks&partition=2&offset=7", 200, `"partition":2,"asked":7,"offset":0,"tier":"warm"`},
+		{"/v1/explain?topic=clicks&partition=2&time=9", 200, `"asked":-1,"offset":9`},
+		{"/v1/explain?topic=nope&partition=0&offset=7", 404, "not found"},
+		{"/v1/explain?partition=0&offset=7", 400, "topic is missing"},
+		{"/v1/explain?topic=clicks&offset=7", 400, "partition"},
+		{"/v1/explain?topic=clicks&partition=0", 400, "want either offset or time"},
+		{"/v1/explain?topic=clicks&partition=0&offset=1&time=1", 400, "want either offset or time"},
+		{"/v1/explain?topic=clicks&partition=0&offset=-1", 400, "want a number from 0 up"},
 		{"/nothing", 404, ""},
 	} {
 		code, body := get(t, base+c.path)

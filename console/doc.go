@@ -9,6 +9,8 @@
 //	GET /debug/pprof/  profiles of the Go runtime
 //	GET /v1/status     Status
 //	GET /v1/segments   ?topic=NAME[&partition=N]: an array of Segment
+//	GET /v1/explain    ?topic=NAME&partition=N and offset=N or time=MS: an
+//	                   Explanation
 //
 // An error of /v1 is an Error object with a matching HTTP status.
 //

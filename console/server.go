@@ -136,6 +136,7 @@ func handler(o Options) http.Handler {
 	mux.HandleFunc("GET /readyz", a.ready)
 	mux.HandleFunc("GET /v1/status", a.status)
 	mux.HandleFunc("GET /v1/segments", a.segments)
+	mux.HandleFunc("GET /v1/explain", a.explain)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

@@ -19,6 +19,20 @@ type Source interface {
 	// offset; partition -1 means all. The error wraps ErrNotFound when there
 	// is no such topic or partition.
 	Segments(ctx context.Context, topic string, partition int32) ([]Segment, error)
+	// Explain says where a read of one offset, or of one time, would go. The
+	// error wraps ErrNotFound when there is no such topic, partition, offset
+	// or time.
+	Explain(ctx context.Context, q Question) (Explanation, error)
+}
+
+// Question is what an Explanation is asked for.
+type Question struct {
+	Topic     string
+	Partition int32
+	// Offset is asked about, or when it is below 0 the first record at
+	// TimeMs, in ms since the Unix epoch, or later.
+	Offset int64
+	TimeMs int64
 }
 
 // ErrNotFound is the error of a Source that does not know what it was asked
@@ -50,8 +64,39 @@ type Status struct {
 	Topics     int         `json:"topics"`
 	Partitions int         `json:"partitions"`
 	Store      StoreStatus `json:"store"`
+	// NewestRecordMs is the highest timestamp of the records that are being
+	// written, -1 when there is none.
+	NewestRecordMs int64 `json:"newest_record_ms"`
+	// Tiering is how far each topic is in the object store, by name.
+	Tiering []TopicTiering `json:"tiering"`
 	// Attention lists the partitions that need a look, with the reason.
 	Attention []PartitionStatus `json:"attention"`
+}
+
+// TopicTiering is how far one topic is in the object store.
+type TopicTiering struct {
+	Topic      string `json:"topic"`
+	Partitions int    `json:"partitions"`
+	// State is a fixed word: active when all goes well, copy-lag while closed
+	// segments wait, excluded for a topic that stays on the local disk, or
+	// the reason of the partition that is worst off, such as store-down.
+	State     string `json:"state"`
+	LastError string `json:"last_error,omitempty"`
+	// LagSegments and LagBytes are the closed segments that are not in the
+	// store yet.
+	LagSegments int   `json:"lag_segments"`
+	LagBytes    int64 `json:"lag_bytes"`
+	// UnprotectedBytes is everything that is not, the open segments included,
+	// and UnprotectedMs the age of its oldest record: the recovery point if
+	// the disk dies now. -1 when everything is in the store, and when the
+	// topic is excluded, and nothing ever will be.
+	UnprotectedBytes int64 `json:"unprotected_bytes"`
+	UnprotectedMs    int64 `json:"unprotected_ms"`
+	// Segments and Bytes are what the store has, LocalBytes what the local
+	// disk has.
+	Segments   int64 `json:"segments"`
+	Bytes      int64 `json:"bytes"`
+	LocalBytes int64 `json:"local_bytes"`
 }
 
 // DiskStatus is the file system of the data directory, in bytes.
@@ -128,7 +173,50 @@ type Segment struct {
 	UploadedMs int64 `json:"uploaded_ms,omitempty"`
 	// Key is the object's key.
 	Key string `json:"key,omitempty"`
-	// State is a fixed word that says why a segment is where it is: active,
-	// rolls-in, copy-lag, store-down, excluded, retention, poisoned.
-	State string `json:"state,omitempty"`
+	// State is a fixed word that says why a segment is not in the store, or why
+	// it is not deleted. Not in the store: active (it is being written),
+	// rolls-in (it is closed in RollsInMs at the latest), copy-lag (it waits
+	// for its upload), store-down, open-transaction, copy-disabled, excluded
+	// (its topic is not tiered), poisoned, and the words that make a partition
+	// read-only. Not deleted: retention. Of a gap, why its offsets are nowhere.
+	State     string `json:"state,omitempty"`
+	RollsInMs int64  `json:"rolls_in_ms,omitempty"`
+}
+
+// Ways in which a read is answered.
+const (
+	ReadHot  = "hot"
+	ReadWarm = "warm"
+	ReadCold = "cold"
+)
+
+// Explanation says where a read would go.
+type Explanation struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	// Offset is where the read begins: what was asked for or, where that is in
+	// no tier, the next offset that is.
+	Asked  int64 `json:"asked"`
+	Offset int64 `json:"offset"`
+	// Tier is one of the Read constants, and Why says in a sentence why.
+	Tier string `json:"tier"`
+	Why  string `json:"why"`
+	// Key is the object's key, for cold and wherever the store has a copy as
+	// well; File is the segment's file, for hot and warm.
+	Key  string `json:"key,omitempty"`
+	File string `json:"file,omitempty"`
+	// Position and Bytes are where the batch lies in the object or file that is
+	// read.
+	Position int64 `json:"position"`
+	Bytes    int64 `json:"bytes"`
+	// From and To bound the batch's offsets, To exclusive; Epoch is its leader
+	// epoch.
+	From  int64 `json:"from"`
+	To    int64 `json:"to"`
+	Epoch int32 `json:"epoch"`
+	// Visible says whether consumers may see it: it lies below the high
+	// watermark.
+	Visible bool `json:"visible"`
+	// InMemory says of a cold read that its bytes are in memory already.
+	InMemory bool `json:"in_memory,omitempty"`
 }

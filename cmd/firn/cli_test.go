@@ -213,6 +213,16 @@ func (f fakeSource) Segments(_ context.Context, topic string, p int32) ([]consol
 	}, nil
 }
 
+func (f fakeSource) Explain(_ context.Context, q console.Question) (console.Explanation, error) {
+	if q.Topic != "clicks" {
+		return console.Explanation{}, fmt.Errorf("topic %s: %w", q.Topic, console.ErrNotFound)
+	}
+	return console.Explanation{
+		Topic: q.Topic, Partition: q.Partition, Asked: q.Offset, Offset: q.Offset, Tier: console.ReadCold, Why: "below the local log",
+		Key: "firn/x/seg/1.seg", Position: 4096, Bytes: 2048, From: 5, To: 9, Epoch: 3, Visible: true,
+	}, nil
+}
+
 func admin(t *testing.T, s console.Status) string {
 	t.Helper()
 	srv, err := console.Listen(context.Background(), console.Options{Addresses: []string{"127.0.0.1:0"}, Source: fakeSource{s}})
