@@ -52,6 +52,9 @@ func (b *Broker) openTopics(ctx context.Context) error {
 			b.logger.Warn("a stored topic config is not allowed any more and is ignored",
 				"event", "topic_config_ignored", "topic", t.Name, "error", err)
 		}
+		if found[t.ID] == nil {
+			found[t.ID] = make(map[int32]bool) // all of them are lost
+		}
 		opening.Go(func() error {
 			one, err := b.openPartitions(ctx, t, config, found[t.ID], limit)
 			b.topics.add(one) // also after an error, to be closed
@@ -88,8 +91,8 @@ func (b *Broker) openPartitions(ctx context.Context, t cluster.Topic, config clu
 }
 
 // openEach opens the partitions of a topic from number first on, those among
-// found, and creates the others. It answers the errors by number, from first
-// on.
+// found, and creates the others: new ones when found is nil, else ones that
+// were lost. It answers the errors by number, from first on.
 func (b *Broker) openEach(ctx context.Context, one *topic, first int32, found map[int32]bool, limit chan struct{}) []error {
 	errs := make([]error, one.Partitions-first)
 	var opening sync.WaitGroup
@@ -99,6 +102,10 @@ func (b *Broker) openEach(ctx context.Context, one *topic, first int32, found ma
 			defer func() { <-limit }()
 			o := b.partitionOptions(one.Topic, one.config, i)
 			o.Create = !found[i]
+			o.Lost = o.Create && found != nil
+			if o.Lost {
+				b.logger.Warn("the directory of a partition is not there: it begins anew", "event", "partition_lost", "topic", one.Name, "partition", i)
+			}
 			one.partitions[i], errs[i-first] = partition.Open(ctx, o)
 		})
 	}

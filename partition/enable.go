@@ -24,7 +24,7 @@ func (p *Partition) EnableTier(ctx context.Context, t *tier.Tier, copyDisabled b
 	if p.Tier() != nil {
 		return nil // another call was first
 	}
-	if err := p.openTier(ctx, t, copyDisabled); err != nil {
+	if err := p.openTier(ctx, t, copyDisabled, false); err != nil {
 		return err
 	}
 	p.onSeal()
@@ -32,7 +32,7 @@ func (p *Partition) EnableTier(ctx context.Context, t *tier.Tier, copyDisabled b
 }
 
 // openTier opens the cold tier of a partition that has none.
-func (p *Partition) openTier(ctx context.Context, t *tier.Tier, copyDisabled bool) error {
+func (p *Partition) openTier(ctx context.Context, t *tier.Tier, copyDisabled, lost bool) error {
 	cold, err := t.OpenLog(ctx, tier.LogOptions{
 		TopicPartition: p.tp,
 		TopicID:        p.id,
@@ -41,6 +41,7 @@ func (p *Partition) openTier(ctx context.Context, t *tier.Tier, copyDisabled boo
 		Local:          (*localLog)(p),
 		OnChange:       p.watchers.notify,
 		CopyDisabled:   copyDisabled,
+		Lost:           lost,
 	})
 	if err != nil {
 		return fmt.Errorf("open the cold tier of partition %s: %w", p.tp, err)

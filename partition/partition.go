@@ -24,6 +24,10 @@ type Options struct {
 	Store *hot.Store
 	// Create makes a new local log; without it the log must be there.
 	Create bool
+	// Lost says with Create that the partition is not new: its log was there
+	// once. With a Tier it takes no records until the bucket told where its
+	// history ends.
+	Lost bool
 	// Log configures the local log. Its Hooks are set by Open.
 	Log hot.LogOptions
 	// Tier is the cold tier; nil for a partition that is not tiered.
@@ -143,7 +147,7 @@ func Open(ctx context.Context, o Options) (*Partition, error) {
 	p.mu.Unlock()
 
 	if o.Tier != nil {
-		if err := p.openTier(ctx, o.Tier, o.CopyDisabled); err != nil {
+		if err := p.openTier(ctx, o.Tier, o.CopyDisabled, o.Lost); err != nil {
 			return nil, err
 		}
 	}

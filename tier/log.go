@@ -68,6 +68,9 @@ type LogOptions struct {
 	// OnChange, when set, is called after the state or the chain changed, from
 	// a worker, with no lock held. It must not call Close.
 	OnChange func()
+	// Lost says that the partition is older than its local log, which is new and
+	// empty: until the bucket was read nobody knows where its offsets go on.
+	Lost bool
 	// CopyDisabled is remote.log.copy.disable: nothing goes up, deletion goes on.
 	CopyDisabled bool
 }
@@ -168,6 +171,9 @@ func (t *Tier) OpenLog(ctx context.Context, o LogOptions) (*Log, error) {
 func (l *Log) loadCopy() error {
 	empty := &Manifest{TopicID: l.o.TopicID, Partition: l.o.TopicPartition.Partition}
 	l.manifest.Store(empty)
+	if l.o.Lost {
+		l.phase, l.reason = ReadOnly, ReasonLogBehind
+	}
 	writers, m, err := readLocalCopy(l.t.o.FS, l.o.Dir, l.o.TopicID, l.o.TopicPartition.Partition)
 	var bad *record.CorruptionError
 	switch {

@@ -53,7 +53,7 @@ const (
 	// and ends above it.
 	ReasonMisaligned = "misaligned"
 	// ReasonLogBehind: the local log ends below what its copy of the manifest
-	// says is in the bucket.
+	// says is in the bucket, or it was lost and nobody knows what that is.
 	ReasonLogBehind = "log-behind"
 	// ReasonDiverged: the local log and the chain hold different records at
 	// the same offsets.

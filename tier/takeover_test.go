@@ -58,6 +58,40 @@ func TestLocalLogBehindTheChainBeginsAnew(t *testing.T) {
 	})
 }
 
+// A partition whose directory was lost takes no records before the bucket told
+// where they go.
+func TestLostLocalLogIsReadOnlyUntilTheStoreIsBack(t *testing.T) {
+	lost := func(o *LogOptions) { o.Lost = true }
+	bubble(t, func(t *testing.T, w *world) {
+		w.open()
+		w.produce(2)
+		w.pass(time.Second)
+		w.crash()
+		w.local, w.fs = &fakeLocal{}, vfs.NewMem()
+		if err := vfs.MkdirAllSync(w.fs, testDir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		w.faults.Inject(unavailable)
+		w.openAt(2, lost)
+		w.wantState(ReadOnly, ReasonLogBehind)
+		w.pass(time.Minute)
+		w.wantState(ReadOnly, ReasonLogBehind)
+		w.faults.Clear()
+		w.pass(2 * time.Minute)
+		w.wantState(Ready, "")
+		w.local.epoch = w.state().Epoch
+		w.produce(2)
+		w.pass(time.Second)
+		w.checkHistory()
+		w.checkBucket()
+	})
+	bubble(t, func(t *testing.T, w *world) {
+		w.openAt(1, lost) // before its first segment went up
+		w.pass(time.Second)
+		w.wantState(Ready, "")
+	})
+}
+
 // A directory that was set back gives out an epoch a second time. What it
 // appends under it before it sees the bucket is another history, though epochs
 // and offsets are those of the bucket's.
