@@ -294,3 +294,33 @@ func (l *Local) SetStoreID(ctx context.Context, id string) error {
 	}
 	return err
 }
+
+// storeSeen is the value of keyStoreSeen, which is absent before.
+const storeSeen = "true"
+
+// StoreSeen says whether the store was ever found to bear the id: from then on
+// one without it is another store.
+func (l *Local) StoreSeen() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.storeSeen
+}
+
+// SetStoreSeen notes, durably, that the store bears the id.
+func (l *Local) SetStoreSeen(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.storeID == "":
+		return errors.New("note that the store was seen: the data directory is not bound to one")
+	case l.storeSeen:
+		return nil
+	}
+	err := l.updateLocked(ctx, "note that the store was seen", func(tx *bolt.Tx) error {
+		return tx.Bucket(bucketMeta).Put(keyStoreSeen, []byte(storeSeen))
+	})
+	if err == nil {
+		l.storeSeen = true
+	}
+	return err
+}

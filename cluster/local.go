@@ -87,7 +87,9 @@ type Local struct {
 
 	mu      sync.Mutex // held across a commit and the publishing of it
 	storeID string
-	closed  bool
+	// storeSeen says that the store was found to bear storeID.
+	storeSeen bool
+	closed    bool
 }
 
 // OpenLocal opens the metadata file, or makes a new one with a cluster id of
@@ -222,6 +224,7 @@ func (l *Local) load(tx *bolt.Tx) error {
 		return fmt.Errorf("%w: it is of cluster %s, this is cluster %s", ErrMismatch, clusterID, l.o.ClusterID)
 	}
 	l.storeID = string(meta.Get(keyStoreID))
+	l.storeSeen = string(meta.Get(keyStoreSeen)) == storeSeen
 	l.snapshot.Store(newMetadata(version, clusterID, int32(node), topics))
 	return nil
 }

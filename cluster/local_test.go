@@ -193,10 +193,22 @@ func TestNumbersGivenOutOnceI4(t *testing.T) {
 func TestStoreID(t *testing.T) {
 	ctx := context.Background()
 	l := open(t, filepath.Join(t.TempDir(), "firn.db"))
+	if err := l.SetStoreSeen(ctx); err == nil || l.StoreSeen() {
+		t.Errorf("an unbound directory has seen its store: %v", err)
+	}
 	if err := l.SetStoreID(ctx, "one"); err != nil {
 		t.Fatal(err)
 	}
 	l = reopen(t, l)
+	if l.StoreSeen() {
+		t.Error("a store was seen that was not")
+	}
+	for range 2 {
+		if err := l.SetStoreSeen(ctx); err != nil || !l.StoreSeen() {
+			t.Errorf("the store was seen: %v", err)
+		}
+		l = reopen(t, l)
+	}
 	if err := l.SetStoreID(ctx, "one"); err != nil || l.StoreID() != "one" {
 		t.Errorf("the same id again: %v, %q", err, l.StoreID())
 	}

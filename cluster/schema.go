@@ -29,6 +29,7 @@ var (
 	keyClusterID   = []byte("cluster.id")
 	keyNodeID      = []byte("node.id")
 	keyStoreID     = []byte("store.id")
+	keyStoreSeen   = []byte("store.seen")
 	keyVersion     = []byte("metadata.version")
 	keyBrokerEpoch = []byte("broker.epoch")
 	keyProducerID  = []byte("producer.id.next")

@@ -24,6 +24,9 @@ type Options struct {
 	// StoreID is the id in the data directory, durable there before Open. It
 	// must be set.
 	StoreID StoreID
+	// StoreSeen says that the bucket was found to bear the id before: then one
+	// without it is another bucket, or was emptied, and is not written to.
+	StoreSeen bool
 	// FS holds the local copies. It must be set.
 	FS vfs.FS
 	// IO is not used by the tier itself and may be nil: segments are read

@@ -14,7 +14,7 @@ import (
 
 // ErrStoreMismatch says that the bucket's store id is not the one in the data
 // directory: they do not belong together.
-var ErrStoreMismatch = errors.New("the bucket belongs to another data directory")
+var ErrStoreMismatch = errors.New("the bucket does not belong to this data directory")
 
 // StoreID is the random id that ties a cluster's part of a bucket to its data
 // directories. Whoever makes one stores it locally before the bucket sees it.
@@ -67,12 +67,16 @@ func decodeStoreID(path string, b []byte) (StoreID, error) {
 	return id, nil
 }
 
-// ensureStoreID compares the bucket's store id with want, and writes it when
-// the bucket has none. The error wraps ErrStoreMismatch, or is the store's.
-func ensureStoreID(ctx context.Context, s store.Store, root string, want StoreID, nowMs int64) error {
-	key := storeKey(root)
+// ensureStoreID compares the bucket's store id with the one of the options,
+// and writes it when the bucket never had one. The error wraps
+// ErrStoreMismatch, or is the store's.
+func ensureStoreID(ctx context.Context, s store.Store, root string, o Options, nowMs int64) error {
+	key, want := storeKey(root), o.StoreID
 	got, err := readStoreID(ctx, s, key)
 	if errors.Is(err, store.ErrNotFound) {
+		if o.StoreSeen {
+			return fmt.Errorf("%w: the data directory has its history under %s, and there is no such object here: is it another bucket or prefix?", ErrStoreMismatch, key)
+		}
 		body := encodeStoreID(want, nowMs)
 		err := s.Put(ctx, key, store.BytesSource(body), store.PutOptions{IfNoneMatch: true})
 		if err != nil && !errors.Is(err, store.ErrExists) {

@@ -67,7 +67,7 @@ func Open(ctx context.Context, o Options) (*Tier, error) {
 }
 
 // Verify compares the store's id with Options.StoreID, and writes it into a
-// store that has none. The error wraps ErrStoreMismatch, which must end the
+// store that has none, unless Options.StoreSeen says that it had. The error wraps ErrStoreMismatch, which must end the
 // start of a broker, or is the store's, which need not: partitions go on
 // trying. Once it succeeded it does not ask again.
 func (t *Tier) Verify(ctx context.Context) error {
@@ -83,7 +83,7 @@ func (t *Tier) Verify(ctx context.Context) error {
 	if done {
 		return nil
 	}
-	if err := ensureStoreID(ctx, t.store, t.root, t.o.StoreID, t.nowMs()); err != nil {
+	if err := ensureStoreID(ctx, t.store, t.root, t.o, t.nowMs()); err != nil {
 		return fmt.Errorf("verify store: %w", err)
 	}
 	t.mu.Lock()

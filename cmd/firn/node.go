@@ -191,6 +191,7 @@ func (n *node) openTier(ctx context.Context, newCluster bool) error {
 		ClusterID:       n.metadata.Metadata().ClusterID,
 		Prefix:          t.Prefix,
 		StoreID:         id,
+		StoreSeen:       n.metadata.StoreSeen(),
 		FS:              vfs.Disk(),
 		IO:              n.io,
 		Logger:          n.logger,
@@ -218,8 +219,9 @@ func (n *node) openTier(ctx context.Context, newCluster bool) error {
 		n.logger.Warn("the object store does not answer: serving what is local", "event", "store_down", "error", away)
 		n.probe.set(store.Capabilities{}, away)
 		n.probeLater()
+		return nil
 	}
-	return nil
+	return n.metadata.SetStoreSeen(ctx)
 }
 
 // bind gives an unbound data directory its place in the bucket. One that holds
