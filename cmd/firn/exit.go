@@ -67,8 +67,10 @@ func codeOf(err error) int {
 	case store.IsRetriable(err):
 		return exitUnreachable
 	}
-	var network net.Error
-	if errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) {
+	// Not any net.Error: the error numbers of the disk are such, too. And who
+	// cannot listen has nobody to reach.
+	var network *net.OpError
+	if errors.As(err, &network) && network.Op != "listen" || errors.Is(err, context.DeadlineExceeded) {
 		return exitUnreachable
 	}
 	return exitFailed
