@@ -58,7 +58,7 @@ func NewBroker(t testing.TB, settings map[string]string) *Broker {
 		AdminURL: "http://" + loopback(FreePort(t)),
 		DataDir:  filepath.Join(t.TempDir(), "data"),
 		t:        t,
-		path:     firnPath(t),
+		path:     FirnPath(t),
 		output:   newCapture(),
 	}
 	b.settings = map[string]string{
@@ -210,12 +210,12 @@ func (b *Broker) wantSane() {
 // RunFirn runs the binary to its end.
 func RunFirn(t testing.TB, args ...string) Result {
 	t.Helper()
-	return Command{Path: firnPath(t), Args: args}.Run(t)
+	return Command{Path: FirnPath(t), Args: args}.Run(t)
 }
 
-// firnPath is the binary: the one that TEST_FIRN names, else one built from
+// FirnPath finds the binary: the one that TEST_FIRN names, else one built from
 // the source.
-func firnPath(t testing.TB) string {
+func FirnPath(t testing.TB) string {
 	t.Helper()
 	if os.Getenv("TEST_FIRN") != "" {
 		return FindProgram(t, "firn", "TEST_FIRN")
