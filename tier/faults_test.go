@@ -265,3 +265,28 @@ func TestRandomLives(t *testing.T) {
 		})
 	}
 }
+
+// A store that takes no segments is asked ever less often, although every
+// control step between the uploads succeeds, and the state says so all along.
+func TestUploadsBackOff(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.open()
+		w.produce(1)
+		w.pass(time.Second)
+		w.faults.Inject(faultstore.Fault{Op: store.OpPut, Key: ofKind(KeySegment), Effect: faultstore.Unavailable})
+		w.produce(1)
+		w.pass(10 * time.Minute)
+		puts := w.faults.Count(store.OpPut)
+		w.pass(2 * time.Hour)
+		w.wantState(Ready, ReasonStoreDown)
+		if n := w.faults.Count(store.OpPut) - puts; n < 60 || n > 240 {
+			t.Errorf("%d uploads were tried in two hours, want about one a minute", n)
+		}
+		w.faults.Clear()
+		w.pass(2 * time.Minute)
+		w.checkHistory()
+		w.produce(1)
+		w.pass(time.Second) // the next one does not wait
+		w.checkHistory()
+	})
+}

@@ -27,7 +27,9 @@ const stableRecheck = time.Second
 func (l *Log) step(ctx context.Context, in lane) verdict {
 	v, err := l.tryStep(ctx, in)
 	if err == nil {
-		l.work.failures = 0
+		if !v.again || v.lane != laneUpload {
+			l.work.failures = 0
+		}
 		return v
 	}
 	if l.task.ctx.Err() != nil {
@@ -71,10 +73,15 @@ func (l *Log) idle() (verdict, error) {
 	if err != nil {
 		return verdict{}, err
 	}
-	l.update(func() { l.lastError, l.reason = nil, c.reason })
 	if c.segment != nil {
+		// After a failed upload the next one has to show that the fault has
+		// ended: that there was nothing else to do does not.
+		if l.work.failures == 0 {
+			l.update(func() { l.lastError, l.reason = nil, c.reason })
+		}
 		return verdict{again: true, lane: laneUpload}, nil
 	}
+	l.update(func() { l.lastError, l.reason = nil, c.reason })
 	after := l.t.o.Recheck + rand.N(l.t.o.Recheck/4+1)
 	if c.reason == ReasonOpenTransaction {
 		after = min(after, stableRecheck)
