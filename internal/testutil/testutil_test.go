@@ -174,3 +174,30 @@ func TestCapture(t *testing.T) {
 		}
 	}
 }
+
+// I1, I2: any program, waited for, stopped, and stopped though it has ended.
+func TestService(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := loopback(FreePort(t))
+	serve := Command{Path: self, Args: []string{"serve", "--set", "listeners=PLAINTEXT://" + addr, "--set", "say=hello"}}
+	s := StartService(t, "fake", serve)
+	s.Await(func(context.Context) error {
+		if !listening(addr) {
+			return os.ErrNotExist
+		}
+		return nil
+	})
+	if e := s.Stop(); e.Code != 0 || !strings.Contains(e.Stderr, "hello") || !strings.Contains(s.Logs(), "hello") {
+		t.Errorf("stopped with %+v and\n%s", e, s.Logs())
+	}
+	failed, log := record(t, func(t testing.TB) {
+		serve.Args = append(serve.Args, "--set", "fail=yes")
+		StartService(t, "fake", serve).Await(func(context.Context) error { return os.ErrNotExist })
+	})
+	if !failed || !strings.Contains(log, "fake ended before it was ready") {
+		t.Errorf("a program that ends at once: failed %v with\n%s", failed, log)
+	}
+}
