@@ -110,7 +110,7 @@ func (n *node) openWith(prepare func(*faultstore.Store)) {
 	if !n.untiered {
 		n.cold, err = tier.Open(ctx, tier.Options{
 			Store: n.faults, ClusterID: "cluster", StoreID: n.storeID, FS: n.disk, DeleteGrace: time.Minute,
-			RetryBackoffMin: time.Millisecond, RetryBackoffMax: time.Second,
+			RetryBackoffMin: time.Millisecond, RetryBackoffMax: time.Minute, Recheck: time.Hour,
 			Retry: store.RetryOptions{Attempts: 1, AttemptTimeout: time.Second},
 		})
 		if err != nil {
@@ -190,8 +190,8 @@ func (n *node) seal() {
 // uploaded waits until the store has everything that is sealed.
 func (n *node) uploaded() {
 	n.t.Helper()
-	for range 100 {
-		n.settle(100 * time.Millisecond)
+	for range 200 {
+		n.settle(time.Second)
 		if s := n.Tier().State(); s.Phase == tier.Ready && s.LagSegments == 0 && s.LastError == nil {
 			return
 		}
