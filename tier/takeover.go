@@ -312,11 +312,17 @@ func (l *Log) resetLocal(ctx context.Context, m *Manifest, end record.Offset) er
 	return nil
 }
 
-// findOrphans looks for objects above the chain's end and for pages that the
-// head does not name: an earlier process wrote them and did not live to write
-// its head. No head will ever name them, since a lower epoch's cannot win.
+// findOrphans looks for objects and pages that no head names. An earlier
+// process wrote them and did not live to write its head, was fenced before, or
+// its last request arrived when the one that followed it had looked already.
+// No head will ever name them, since a lower epoch's cannot win. What lies below
+// the newest page is not looked at: that would take time with the history.
 func (l *Log) findOrphans(ctx context.Context, m *Manifest) error {
-	segments, err := l.listOrphans(ctx, "seg/"+m.End.FileName(), "seg0")
+	var first record.Offset
+	if n := len(m.Pages); n > 0 {
+		first = m.Pages[n-1].To
+	}
+	segments, err := l.listOrphans(ctx, "seg/"+first.FileName(), "seg0")
 	if err != nil {
 		return err
 	}
@@ -327,6 +333,9 @@ func (l *Log) findOrphans(ctx context.Context, m *Manifest) error {
 	known := m.named()
 	for _, t := range m.Tombstones {
 		known[t.object()] = true
+	}
+	if a := l.work.attempt; a != nil {
+		known[a.object()] = true
 	}
 	l.work.orphans = slices.DeleteFunc(append(segments, pages...), func(t Tombstone) bool { return known[t.object()] })
 	return nil

@@ -58,6 +58,42 @@ func TestLocalLogBehindTheChainBeginsAnew(t *testing.T) {
 	})
 }
 
+// An upload of an earlier life, or of one that was fenced, may land when the
+// chain has gone on above it: the next takeover buries it.
+func TestUploadThatLandsBelowTheChainsEndIsBuried(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.shape = defaultShape // what pages cover is not looked at
+		w.open()
+		for range 4 {
+			w.produce(2)
+		}
+		w.pass(time.Second)
+		for _, key := range w.bucket.keys() {
+			k, err := ParseKey(w.tier.root, key)
+			if err != nil || k.Kind != KeySegment {
+				continue
+			}
+			k.Hash[0] ^= 1
+			if err := w.bucket.Put(t.Context(), k.String(w.tier.root), store.BytesSource([]byte("late")), store.PutOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.crash()
+		w.open()
+		w.pass(time.Second)
+		if s := w.state(); s.Tombstones == 0 {
+			t.Fatal("nothing was buried")
+		}
+		w.checkBucket()
+		w.pass(2 * testGrace)
+		if s := w.state(); s.Tombstones != 0 {
+			t.Fatalf("%d tombstones are left", s.Tombstones)
+		}
+		w.checkBucket()
+		w.checkHistory()
+	})
+}
+
 // A partition whose directory was lost takes no records before the bucket told
 // where they go.
 func TestLostLocalLogIsReadOnlyUntilTheStoreIsBack(t *testing.T) {
