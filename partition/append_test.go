@@ -92,6 +92,7 @@ func TestVisibility(t *testing.T) {
 // Who was told that a record is safe finds it, at once.
 func TestAcknowledgedIsVisible(t *testing.T) {
 	bubble(t, untiered, func(t *testing.T, n *node) {
+		n.opened.Store(false) // the hook that says the same comes late
 		for range 200 {
 			ticket := n.put(batch(1, 0), AcksAll)
 			if err := ticket.Wait(t.Context()); err != nil {
