@@ -339,3 +339,15 @@ func TestPicture(t *testing.T) {
 		})
 	}
 }
+
+func TestGate(t *testing.T) {
+	g, err := NewGate()
+	if err != nil {
+		t.Logf("no real-time priority here: %v", err)
+		return
+	}
+	g.Close()
+	if g.Worst() < 0 {
+		t.Error("the sleeper was early")
+	}
+}

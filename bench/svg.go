@@ -77,8 +77,8 @@ func (d *drawing) grid() {
 		d.add(`  <text class="small" x="%g" y="%.1f" text-anchor="end">%s</text>`, svgLeft-8, y+4, powerOfTen(n))
 	}
 	step := 1.0
-	for (d.to-d.from)/step > 12 {
-		step *= 5
+	for i := 0; (d.to-d.from)/step > 14; i++ {
+		step *= []float64{2, 2.5, 2}[i%3] // 1, 2, 5, 10, 20, …
 	}
 	for at := d.from; at <= d.to; at += step {
 		d.add(`  <text class="small" x="%.1f" y="%g" text-anchor="middle">%.0f s</text>`, d.left(at), svgHeight-svgBottom+16, at-d.from)

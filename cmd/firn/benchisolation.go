@@ -19,8 +19,11 @@ type isolationReport struct {
 	Bench   string           `json:"bench"`
 	Replays int              `json:"replays"`
 	Rounds  []isolationRound `json:"rounds"`
-	// P99 is the ratio of the tail's p99 under replays to that alone.
+	// P99 is the ratio of the tail's p99 under replays to that alone, over the
+	// rounds that count: the quiet ones, or all where none was or Gate says
+	// that this could not be told.
 	P99          bench.Ratio  `json:"p99_ratio"`
+	Gate         string       `json:"gate"`
 	MiBPerSecond float64      `json:"replay_mib_per_second"` // median over the rounds
 	Broker       *bench.Spent `json:"broker,omitempty"`
 }
@@ -31,6 +34,10 @@ type isolationRound struct {
 	Replayed     bench.Latency `json:"replayed"`
 	Ratio        float64       `json:"ratio"`
 	MiBPerSecond float64       `json:"replay_mib_per_second"`
+	// Late is how late a real-time sleeper was in the round; it counts as
+	// noisy from bench.GateLimit on.
+	Late  float64 `json:"sleeper_late_ms"`
+	Noisy bool    `json:"noisy"`
 }
 
 type isolationFlags struct {
@@ -97,22 +104,50 @@ func (f *isolationFlags) run(ctx context.Context, name string) (isolationReport,
 		}
 		ended <- err
 	}()
-	var ratios, rates []float64
+	gate, refused := bench.NewGate()
 	for i := range f.rounds {
 		var round isolationRound
 		if round, err = f.round(ctx, tail, i%2 == 1); err != nil {
 			break
 		}
+		if refused == nil {
+			late := gate.Worst()
+			round.Late, round.Noisy = float64(late)/float64(time.Millisecond), late > bench.GateLimit
+		}
 		r.Rounds = append(r.Rounds, round)
-		ratios, rates = append(ratios, round.Ratio), append(rates, round.MiBPerSecond)
+	}
+	if refused == nil {
+		gate.Close()
 	}
 	stop()
 	if err := errors.Join(<-ended, err); err != nil {
 		return r, err
 	}
-	r.P99, r.MiBPerSecond = bench.NewRatio(ratios), bench.Median(rates)
+	r.sumUp(refused)
 	r.Broker, err = f.spent(before, 0)
 	return r, err
+}
+
+// sumUp takes the quiet rounds, if there are any.
+func (r *isolationReport) sumUp(refused error) {
+	var quiet, all, rates []float64
+	for _, round := range r.Rounds {
+		all, rates = append(all, round.Ratio), append(rates, round.MiBPerSecond)
+		if !round.Noisy {
+			quiet = append(quiet, round.Ratio)
+		}
+	}
+	r.MiBPerSecond = bench.Median(rates)
+	switch {
+	case refused != nil:
+		r.Gate = fmt.Sprintf("none, all rounds count: %v", refused)
+	case len(quiet) == 0:
+		r.Gate = "no round was quiet: all count, and say little"
+	default:
+		r.Gate = fmt.Sprintf("%d of %d rounds were quiet and count", len(quiet), len(all))
+		all = quiet
+	}
+	r.P99 = bench.NewRatio(all)
 }
 
 func (f *isolationFlags) round(ctx context.Context, tail *bench.EndToEnd, replayFirst bool) (isolationRound, error) {
@@ -189,12 +224,13 @@ func (f *isolationFlags) replayOver(ctx context.Context) (int64, error) {
 }
 
 func isolationTable(t *tabwriter.Writer, r isolationReport) {
-	row(t, "round", "alone p50", "p99", fmt.Sprintf("under %d replays p50", r.Replays), "p99", "ratio", "replay MiB/s")
+	row(t, "round", "alone p50", "p99", fmt.Sprintf("under %d replays p50", r.Replays), "p99", "ratio", "replay MiB/s", "")
 	for i, round := range r.Rounds {
 		row(t, i+1, ms(round.Alone.P50), ms(round.Alone.P99), ms(round.Replayed.P50), ms(round.Replayed.P99),
-			fmt.Sprintf("%.2f", round.Ratio), fmt.Sprintf("%.0f", round.MiBPerSecond))
+			fmt.Sprintf("%.2f", round.Ratio), fmt.Sprintf("%.0f", round.MiBPerSecond), map[bool]string{true: "noisy"}[round.Noisy])
 	}
-	row(t, "median", "", "", "", "", fmt.Sprintf("%.2f (%.2f to %.2f)", r.P99.Median, r.P99.Low, r.P99.High), fmt.Sprintf("%.0f", r.MiBPerSecond))
+	row(t, "median", "", "", "", "", fmt.Sprintf("%.2f (%.2f to %.2f)", r.P99.Median, r.P99.Low, r.P99.High), fmt.Sprintf("%.0f", r.MiBPerSecond), "")
+	row(t, "gate", r.Gate)
 	spentRows(t, r.Broker)
 }
 

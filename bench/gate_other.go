@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package bench
+
+import (
+	"errors"
+	"fmt"
+)
+
+func realTime() error { return fmt.Errorf("set real-time priority: %w", errors.ErrUnsupported) }
