@@ -47,13 +47,16 @@ func TestWarmReadsCheckTheCRC(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := f.NewConsumer()
-	// MinBytes holds the answer until both are there.
-	var r *Result
-	for r == nil || r.Partitions[0].Bytes == nil || r.Partitions[1].Err == nil {
-		if r != nil {
-			r.Release()
+	r, _ := w.fetch(c, ask(time.Minute, 1, at(good, 0)))
+	w.wantData(r, 0, ClassWarm, 0, 2)
+	r.Release()
+	r, _ = w.fetch(c, ask(10*time.Millisecond, 1, at(bad, 0)))
+	r.Release()
+	for range 100 { // until both reads, which are under way at once, are done
+		if r, _ = w.fetch(c, ask(10*time.Millisecond, 1, at(good, 0), at(bad, 0))); r.Partitions[0].Bytes != nil && r.Partitions[1].Err != nil {
+			break
 		}
-		r, _ = w.fetch(c, ask(10*time.Millisecond, 1, at(good, 0), at(bad, 0)))
+		r.Release()
 	}
 	w.wantData(r, 0, ClassWarm, 0, 2)
 	var damage *record.CorruptionError

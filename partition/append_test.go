@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,7 +29,8 @@ func (n *node) holdSyncs() (letGo func()) {
 		}
 		return nil
 	})
-	return func() { close(gate) }
+	n.letGo = sync.OnceFunc(func() { close(gate) })
+	return n.letGo
 }
 
 func untiered(n *node) { n.untiered = true }

@@ -52,6 +52,7 @@ type node struct {
 	logs   *hot.Store
 	cold   *tier.Tier
 	lives  int
+	letGo  func() // what holdSyncs holds
 }
 
 // bubble runs a test on a node and ends its last life in order.
@@ -127,6 +128,9 @@ func (n *node) openWith(prepare func(*faultstore.Store)) {
 func (n *node) end() error {
 	ctx := context.Background()
 	n.disk.Hook(nil)
+	if n.letGo != nil {
+		n.letGo()
+	}
 	errs := []error{n.Close(ctx)}
 	if n.cold != nil {
 		errs = append(errs, n.cold.Close(ctx))
