@@ -5,6 +5,7 @@ package broker
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -19,12 +20,23 @@ import (
 // Kafka gives it outside of transactions. A transactional id is refused:
 // there is no transaction coordinator.
 
-// producerIDBlock is how many ids are made durable at once.
-const producerIDBlock = 1000
+const (
+	// producerIDBlock is how many ids are made durable at once.
+	producerIDBlock = 1000
+	// producerIDJump bounds how many ids a start skips before its first block.
+	producerIDJump = 1 << 40
+	// maxProducerID is above every id that was ever given out here: 16 million
+	// starts do not come so far.
+	maxProducerID = 1 << 62
+)
 
-// producerIDs gives ids out of durable blocks.
+// producerIDs gives ids out of durable blocks. The first one begins at a random
+// distance from the last one of the start before: a data directory that was
+// set back or copied would otherwise give the ids of its other life once more,
+// and records of the new producers would be taken for duplicates of the old.
 type producerIDs struct {
 	mu        sync.Mutex
+	jumped    bool
 	next, end int64
 }
 
@@ -33,11 +45,15 @@ func (p *producerIDs) take(ctx context.Context, block func(ctx context.Context, 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.next == p.end {
-		first, err := block(ctx, producerIDBlock)
+		skipped := int64(0)
+		if !p.jumped {
+			skipped = rand.Int64N(producerIDJump)
+		}
+		first, err := block(ctx, skipped+producerIDBlock)
 		if err != nil {
 			return 0, fmt.Errorf("reserve producer ids: %w", err)
 		}
-		p.next, p.end = first, first+producerIDBlock
+		p.jumped, p.next, p.end = true, first+skipped, first+skipped+producerIDBlock
 	}
 	p.next++
 	return p.next - 1, nil

@@ -148,12 +148,15 @@ func (b *Broker) partitionOptions(t cluster.Topic, config cluster.TopicConfig, n
 }
 
 // raiseProducerIDs makes sure that no id in a log is given out again, whatever
-// became of the metadata file.
+// became of the metadata file. An id that was never ours, since a client made it
+// up, must not use up all others.
 func (b *Broker) raiseProducerIDs(ctx context.Context) error {
 	seen := int64(record.NoProducerID)
 	for _, t := range b.topics.all() {
 		for _, p := range t.open() {
-			seen = max(seen, p.Log().MaxProducerID())
+			if id := p.Log().MaxProducerID(); id < maxProducerID {
+				seen = max(seen, id)
+			}
 		}
 	}
 	if seen == record.NoProducerID {
