@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,9 +17,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"firn/internal/testutil"
+	"firn/record/recordtest"
 )
 
 // copyDir copies a data directory whose broker is stopped.
@@ -125,6 +129,73 @@ func TestRestoreOlderCopy(t *testing.T) {
 			small.check(t, b, 0)
 		})
 	}
+}
+
+// newProducer asks for a producer id.
+func newProducer(t testing.TB, c *raw) int64 {
+	t.Helper()
+	req := kmsg.NewPtrInitProducerIDRequest()
+	req.Version = 4
+	resp := ask[*kmsg.InitProducerIDResponse](c, req)
+	if resp.ErrorCode != 0 {
+		t.Fatalf("no producer id: %v", kerr.ErrorForCode(resp.ErrorCode))
+	}
+	return resp.ProducerID
+}
+
+// produceAs produces one record of an idempotent producer with acks=all and
+// returns its offset.
+func produceAs(t testing.TB, c *raw, topic string, producer int64, sequence int32) int64 {
+	t.Helper()
+	req := kmsg.NewPtrProduceRequest()
+	req.Version, req.Acks, req.TimeoutMillis = 8, -1, 30_000
+	p := kmsg.NewProduceRequestTopicPartition()
+	p.Records = recordtest.Batch(0, recordtest.Producer(producer, 0, sequence), recordtest.Timestamp(time.Now().UnixMilli()))
+	one := kmsg.NewProduceRequestTopic()
+	one.Topic, one.Partitions = topic, append(one.Partitions, p)
+	req.Topics = append(req.Topics, one)
+	got := ask[*kmsg.ProduceResponse](c, req).Topics[0].Partitions[0]
+	if got.ErrorCode != 0 {
+		t.Fatalf("producer %d, sequence %d: %v", producer, sequence, kerr.ErrorForCode(got.ErrorCode))
+	}
+	return got.BaseOffset
+}
+
+// The producers of a data directory that was set back are not those of its
+// other life, or their records would be taken for duplicates.
+func TestRestoreGivesOutNoProducerIDTwice(t *testing.T) {
+	_, _, b := startGateway(t)
+	const topic = "sequences"
+	createTopic(t, b, topic, 1)
+	c := dialRaw(t, b.Addr)
+	produceAs(t, c, topic, newProducer(t, c), 0)
+	waitInStore(t, b, topic, 0, 1)
+	b.Stop()
+	old := filepath.Join(t.TempDir(), "old")
+	copyDir(t, b.DataDir, old)
+
+	b.Start()
+	c = dialRaw(t, b.Addr)
+	first := newProducer(t, c)
+	produceAs(t, c, topic, first, 0)
+	waitInStore(t, b, topic, 0, 2)
+	b.Stop()
+	swapDir(t, b, old)
+	b.Start()
+	c = dialRaw(t, b.Addr)
+	second := newProducer(t, c)
+	waitFor(t, "the log to go on at the bucket's end", func() (bool, any) {
+		at := endOffset(t, b, topic, 0)
+		return at == 2, at
+	})
+	if offset := produceAs(t, c, topic, second, 0); first == second || offset != 2 {
+		t.Errorf("producer %d wrote to offset %d, producer %d had been there before", second, offset, first)
+	}
+	// An id that a client made up does not use up all others.
+	produceAs(t, c, topic, math.MaxInt64, 0)
+	b.Restart()
+	c = dialRaw(t, b.Addr)
+	produceAs(t, c, topic, newProducer(t, c), 0)
 }
 
 // What a broker over an older copy acknowledged before it could see the bucket
