@@ -347,9 +347,3 @@ func (n *node) openConsole(ctx context.Context) error {
 	n.onClose("the admin port", n.console.Close)
 	return nil
 }
-
-// address is the first listener's host:port.
-func (n *node) address() string {
-	_, address, _ := strings.Cut(n.addresses[0], "://")
-	return address
-}
