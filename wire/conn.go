@@ -117,11 +117,24 @@ func (c *conn) serve() {
 
 // fail ends the connection at once. Only the first reason is reported.
 func (c *conn) fail(err error) {
+	if errors.Is(err, errSlowClient) {
+		c.discardUnsent()
+	}
 	c.cancel(err)
 	if context.Cause(c.ctx) == err {
 		c.report(err)
 	}
 	c.close()
+}
+
+// discardUnsent makes the close of the socket a reset. The kernel would else go
+// on holding what the client does not take, megabytes of it, for minutes, and
+// give up in the end without a word to the client.
+func (c *conn) discardUnsent() {
+	if tcp, ok := c.nc.(*net.TCPConn); ok {
+		// It fails only on a socket that is closed, which holds nothing.
+		_ = tcp.SetLinger(0)
+	}
 }
 
 // close closes the socket, which may be closed already.

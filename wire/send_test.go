@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -323,6 +324,27 @@ func TestStuckClientHoldsNoTurn(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	wg.Wait()
+}
+
+// TestSlowClientIsReset: the kernel keeps nothing for a client that was cut
+// off, and tells it.
+func TestSlowClientIsReset(t *testing.T) {
+	done := make(chan bool, 1)
+	log := &logLines{}
+	s := newServer(t, Options{SendTimeout: 300 * time.Millisecond, Logger: log.logger(), Handler: handlerFunc(func(_ context.Context, r *Request) (Answer, error) {
+		return func(context.Context) (*Response, error) {
+			return &Response{Parts: frameOf(r.CorrelationID, Part{Bytes: make([]byte, 64<<20)}), Done: func(sent bool) { done <- sent }}, nil
+		}, nil
+	})})
+	c := dial(t, s)
+	c.send(encode(1, metadataRequest(9, "t")))
+	if wait(t, done, "end of the answer") {
+		t.Error("the answer counts as sent")
+	}
+	if n, err := io.Copy(io.Discard, c); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("read %d bytes, then %v", n, err)
+	}
+	expectEvents(t, log, "client_slow")
 }
 
 // TestCloseFreesAStuckSender: closing the socket ends a send that waits for
