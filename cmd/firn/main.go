@@ -25,7 +25,7 @@ func main() {
 	// The first signal asks for a clean stop; a second one ends the process.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	a := &app{stdout: os.Stdout, stderr: os.Stderr, env: os.Environ()}
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.Environ()}
 	os.Exit(a.main(ctx, os.Args[1:]))
 }
 

@@ -15,6 +15,7 @@ import (
 
 // app is what all commands share: the outside world, which tests replace.
 type app struct {
+	stdin  io.Reader // nil is empty
 	stdout io.Writer
 	stderr io.Writer
 	env    []string // as os.Environ

@@ -5,20 +5,17 @@ package main
 import (
 	"context"
 	"errors"
-	"net/url"
-	"strconv"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"firn/config"
-	"firn/console"
 	"firn/tier/store"
 )
 
 func newTierCommand(a *app) *cobra.Command {
-	return group("tier", "Prepare the object store and look into it", newTierInit(a), newTierList(a))
+	return group("tier", "Prepare the object store and look into it", newTierStatus(a), newTierInit(a), newTierList(a), newTierExplain(a), newTierInspect(a), newTierCat(a))
 }
 
 // storeReport is what firn tier init prints.
@@ -108,8 +105,11 @@ func storeExit(t config.Tier, err error) error {
 		where = t.DirPath
 	}
 	code := codeOf(err)
-	if errors.Is(err, store.ErrNotFound) {
+	switch {
+	case errors.Is(err, store.ErrNoBucket):
 		code = exitNotFound
+	case errors.Is(err, store.ErrDenied):
+		code = exitDenied
 	}
 	return exitf(code, "object store %s %s: %w", t.Store, where, err)
 }
@@ -139,42 +139,5 @@ func reportTable(t *tabwriter.Writer, r storeReport) {
 	}
 	if r.Versioned {
 		row(t, "note", "deleted objects are kept by the store: give the bucket a lifecycle rule")
-	}
-}
-
-func newTierList(a *app) *cobra.Command {
-	var f *format
-	var admin *adminClient
-	var partition int32
-	cmd := &cobra.Command{
-		Use:   "ls TOPIC",
-		Short: "List a topic's segments in both tiers",
-		Args:  cobra.ExactArgs(1),
-		RunE: runE(func(cmd *cobra.Command, args []string) error {
-			query := url.Values{"topic": {args[0]}}
-			if partition >= 0 {
-				query.Set("partition", strconv.Itoa(int(partition)))
-			}
-			segments := []console.Segment{}
-			if err := admin.get(cmd.Context(), "/v1/segments", query, &segments); err != nil {
-				return err
-			}
-			return f.print(a.stdout, segments, func(t *tabwriter.Writer) { segmentTable(t, segments) })
-		}),
-	}
-	f = addFormat(cmd)
-	admin = addAdmin(cmd)
-	cmd.Flags().Int32VarP(&partition, "partition", "p", -1, "only this `partition`")
-	return cmd
-}
-
-func segmentTable(t *tabwriter.Writer, segments []console.Segment) {
-	row(t, "PARTITION", "FROM", "TO", "TIER", "SIZE", "LAST-RECORD", "UPLOADED", "STATE")
-	for _, s := range segments {
-		state := s.State
-		if state == "" {
-			state = "-"
-		}
-		row(t, s.Partition, s.From, s.To, s.Tier, humanBytes(s.Bytes), humanTime(s.MaxTimestampMs), humanTime(s.UploadedMs), state)
 	}
 }

@@ -21,9 +21,9 @@ import (
 )
 
 func newTopicCommand(a *app) *cobra.Command {
-	return group("topic", "List, describe, create, change and delete topics",
+	return group("topic", "List, describe, create, change and delete topics, write and read them",
 		newTopicList(a), newTopicDescribe(a), newTopicCreate(a), newTopicAlter(a), newTopicAddPartitions(a),
-		newTopicTrimPrefix(a), newTopicDelete(a))
+		newTopicTrimPrefix(a), newTopicDelete(a), newTopicProduce(a), newTopicConsume(a))
 }
 
 // clientFlags are those of commands that speak Kafka's protocol, and so work
