@@ -28,7 +28,7 @@ const (
 	exitUsage       = 2
 	exitUnreachable = 3
 	exitNotFound    = 4
-	exitFaulty      = 6
+	exitDenied      = 5
 )
 
 // setFlags are settings as flags.

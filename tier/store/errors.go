@@ -19,6 +19,11 @@ var (
 	// ErrBodyChanged is matched when the bytes that a Source gave are not those
 	// that PutOptions.CRC32C promised.
 	ErrBodyChanged = errors.New("the body does not match its checksum")
+	// ErrNoBucket is matched when what should hold the objects is not there.
+	ErrNoBucket = errors.New("no such bucket")
+	// ErrDenied is matched when the credentials are not taken, or do not allow
+	// the call.
+	ErrDenied = errors.New("access denied")
 	// ErrInvalidKey is matched when CheckKey refused a key.
 	ErrInvalidKey = errors.New("invalid object key")
 
@@ -74,6 +79,8 @@ type Error struct {
 	// Key is the object's key, the prefix of a List, or empty.
 	Key  string
 	Kind Kind
+	// Reason is ErrNoBucket, ErrDenied or nil; the error matches it.
+	Reason error
 	// Err says what happened, in a sentence that an operator can act on.
 	Err error
 }
@@ -88,9 +95,9 @@ func (e *Error) Error() string {
 // Unwrap is the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is matches ErrNotFound and ErrExists by kind.
+// Is matches ErrNotFound and ErrExists by kind, and the reason.
 func (e *Error) Is(target error) bool {
-	return target == ErrNotFound && e.Kind == NotFound || target == ErrExists && e.Kind == Exists
+	return e.Reason != nil && target == e.Reason || target == ErrNotFound && e.Kind == NotFound || target == ErrExists && e.Kind == Exists
 }
 
 // KindOf is the kind of an error of a Store. An error that no store made counts

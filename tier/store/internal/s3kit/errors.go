@@ -86,7 +86,23 @@ func (s *Store) fail(ctx context.Context, op store.Op, key string, err error) er
 	if check != "" {
 		check += ": "
 	}
-	return &store.Error{Op: op, Key: key, Kind: kind, Err: fmt.Errorf("bucket %q at %s: %s%w", s.o.Bucket, s.site.Endpoint, check, err)}
+	return &store.Error{Op: op, Key: key, Kind: kind, Reason: reason(err), Err: fmt.Errorf("bucket %q at %s: %s%w", s.o.Bucket, s.site.Endpoint, check, err)}
+}
+
+// reason tells whether the bucket is missing or the access denied.
+func reason(err error) error {
+	var api *APIError
+	switch {
+	case !errors.As(err, &api):
+		return nil
+	case api.Code == "NoSuchBucket":
+		return store.ErrNoBucket
+	case api.Code == "RequestTimeTooSkewed": // 403 for another fault
+		return nil
+	case api.Status == http.StatusForbidden, api.Status == http.StatusUnauthorized:
+		return store.ErrDenied
+	}
+	return nil
 }
 
 // isKind says whether a driver's error is of this kind; nil is of none.

@@ -57,6 +57,24 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%v does not say where", err)
 		}
 	}
+	for _, c := range []struct {
+		err  error
+		want error
+	}{
+		{api(404, "NoSuchBucket"), store.ErrNoBucket},
+		{api(403, "SignatureDoesNotMatch"), store.ErrDenied},
+		{api(401, ""), store.ErrDenied},
+		{api(403, "RequestTimeTooSkewed"), nil},
+		{api(404, "NoSuchKey"), store.ErrNotFound},
+		{errors.New("unexpected EOF"), nil},
+	} {
+		err := newStore(nil).fail(t.Context(), store.OpList, "k", c.err)
+		for _, reason := range []error{store.ErrNoBucket, store.ErrDenied, store.ErrNotFound} {
+			if errors.Is(err, reason) != (reason == c.want) {
+				t.Errorf("%v matches %v: %v", err, reason, errors.Is(err, reason))
+			}
+		}
+	}
 	unsigned := New(nil, Site{Kind: "fake", Endpoint: "http://store:9000", Unsigned: true}, testOptions())
 	if err := unsigned.fail(t.Context(), store.OpGet, "k", api(403, "AccessDenied")); !strings.Contains(err.Error(), "no credentials were found") {
 		t.Errorf("unsigned: %v", err)
