@@ -343,6 +343,7 @@ func TestColdPartitionsTakeTurns(t *testing.T) {
 		c := w.fetcher.NewConsumer()
 		served := make([]int, partitions)
 		for range 3 * partitions {
+			synctest.Wait() // or the scheduler's turns would be measured
 			r, _ := w.fetch(c, ask(second, 1, slices.Clone(wants)...))
 			for i := range r.Partitions {
 				if r.Partitions[i].Bytes != nil {
