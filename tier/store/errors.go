@@ -110,6 +110,15 @@ func KindOf(err error) Kind {
 	return Permanent
 }
 
+// reasonOf is the Reason of an error of a Store, nil for any other.
+func reasonOf(err error) error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Reason
+	}
+	return nil
+}
+
 // IsRetriable says whether the same call may succeed later.
 func IsRetriable(err error) bool { return err != nil && KindOf(err) == Retriable }
 

@@ -187,7 +187,7 @@ func (p *prober) cleanup(ctx context.Context) error {
 }
 
 func probeError(key string, kind Kind, what string, err error) error {
-	return &Error{Op: OpProbe, Key: key, Kind: kind, Err: fmt.Errorf("%s: %w", what, cause(err))}
+	return &Error{Op: OpProbe, Key: key, Kind: kind, Reason: reasonOf(err), Err: fmt.Errorf("%s: %w", what, cause(err))}
 }
 
 func randomHex() string {

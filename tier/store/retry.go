@@ -113,7 +113,7 @@ func (r *retrier) Put(ctx context.Context, key string, body Source, o PutOptions
 		return err
 	})
 	if err != nil && ambiguous && o.IfNoneMatch {
-		return &Error{Op: OpPut, Key: key, Kind: KindOf(err), Err: fmt.Errorf("%w: %w", ErrAmbiguous, cause(err))}
+		return &Error{Op: OpPut, Key: key, Kind: KindOf(err), Reason: reasonOf(err), Err: fmt.Errorf("%w: %w", ErrAmbiguous, cause(err))}
 	}
 	return err
 }
@@ -170,7 +170,7 @@ func (r *retrier) do(ctx context.Context, op Op, key string, size int64, call fu
 			r.o.OnRetry(err, attempt, wait)
 		}
 		if !sleep(ctx, wait) {
-			return &Error{Op: op, Key: key, Kind: Retriable, Err: fmt.Errorf("%w, after %d attempts: %w", ctx.Err(), attempt, cause(err))}
+			return &Error{Op: op, Key: key, Kind: Retriable, Reason: reasonOf(err), Err: fmt.Errorf("%w, after %d attempts: %w", ctx.Err(), attempt, cause(err))}
 		}
 	}
 }
