@@ -19,7 +19,7 @@ import (
 
 // furtherText is how much text they get for each codec, in bytes: some
 // segments also when it is compressed.
-const furtherText = 6 << 20
+const furtherText = 5 << 20
 
 func TestRealInputSarama(t *testing.T)  { realInput(t, "s3", saramaText, 0, 1, 2, 3, 4) }
 func TestRealInputKafkaJS(t *testing.T) { realInput(t, "minio", kafkaJS, 0, 1, 2, 3, 4) }
