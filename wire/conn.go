@@ -234,6 +234,9 @@ func readFault(err error) error {
 // readRequest takes a slot and memory for a frame of n bytes, reads it and
 // hands it on.
 func (c *conn) readRequest(n int) error {
+	if err := c.awaitStart(n); err != nil {
+		return err
+	}
 	seen := time.Now()
 	select {
 	case c.slots <- struct{}{}:
@@ -274,6 +277,26 @@ func (c *conn) readRequest(n int) error {
 	if answer != nil {
 		queued = true
 		c.queue <- pending{req: req, answer: answer, frame: f, handled: handled}
+	}
+	return nil
+}
+
+// awaitStart waits until the read-ahead buffer holds a frame of n bytes, or as
+// much of it as it can. A client that announces a frame and falls silent then
+// holds no memory that others wait for.
+func (c *conn) awaitStart(n int) error {
+	want := min(lengthSize+n, readAhead)
+	if c.br.Buffered() >= want {
+		return nil
+	}
+	if err := c.armRead(c.s.o.SendTimeout); err != nil {
+		return err
+	}
+	if _, err := c.br.Peek(want); err != nil {
+		if c.reading.Err() != nil {
+			return errDraining
+		}
+		return readFault(err)
 	}
 	return nil
 }

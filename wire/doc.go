@@ -51,7 +51,8 @@
 //	    connection.
 //	I4  A frame's buffer is charged to the global budget before its first byte
 //	    is allocated, and given back after its answer was sent or dropped. A
-//	    connection that has sent no frame holds none of it.
+//	    connection that has not sent the first KiB of a frame, or all of a
+//	    shorter one, holds none of it.
 //	I5  No byte of a frame is used before its length was checked against both
 //	    ends. A frame that is malformed costs its own connection only.
 //	I6  A response is sent whole or its connection is closed: a file that ends

@@ -4,6 +4,7 @@ package wire
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -183,6 +184,36 @@ func TestRequestMemoryIsShared(t *testing.T) {
 			t.Errorf("handled %d, answered %d", handled, answered)
 		}
 		expectEvents(t, log)
+	})
+}
+
+// TestAnnouncedFrame attacks I4: clients that announce the largest frame and
+// fall silent hold nobody up, however many they are.
+func TestAnnouncedFrame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, log := bubble(t, Options{MaxRequestBytes: 1 << 20, RequestMemory: 1 << 20})
+		var silent []*client
+		for i := range 100 {
+			c := pipe(t, s)
+			c.send(append(binary.BigEndian.AppendUint32(nil, 1<<20), make([]byte, i*10)...))
+			silent = append(silent, c)
+		}
+		synctest.Wait()
+		began := time.Now()
+		c := pipe(t, s)
+		c.send(encode(7, metadataRequest(9, string(make([]byte, 30_000)))))
+		if id, _ := c.receive(); id != 7 || time.Since(began) != 0 {
+			t.Errorf("answer %d came after %v", id, time.Since(began))
+		}
+		for _, c := range silent {
+			c.expectEnd()
+		}
+		if took := time.Since(began); took > DefaultSendTimeout+lingerTime {
+			t.Errorf("the silent clients were ended after %v", took)
+		}
+		if got := log.events(); len(got) != len(silent) {
+			t.Errorf("%d lines for %d clients", len(got), len(silent))
+		}
 	})
 }
 
