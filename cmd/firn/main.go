@@ -37,8 +37,11 @@ func commands(a *app) []*cobra.Command {
 		newTopicCommand(a),
 		newTierCommand(a),
 		newStatusCommand(a),
+		newDoctorCommand(a),
+		newConfigCommand(a),
 		newBenchCommand(a),
 		newHealthCommand(a),
+		newCompletionCommand(a),
 		newVersionCommand(a),
 	}
 }

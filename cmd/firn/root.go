@@ -53,7 +53,7 @@ func (a *app) root() *cobra.Command {
 	root.SetErr(a.stderr)
 	root.SilenceErrors = true
 	root.SilenceUsage = true
-	root.CompletionOptions.HiddenDefaultCmd = true
+	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(commands(a)...)
 	return root
 }
