@@ -77,3 +77,41 @@ func TestMetricsAreDocumented(t *testing.T) {
 		}
 	}
 }
+
+// TestTailDeliveryIsMeasured lets a client wait at the tail of a topic.
+func TestTailDeliveryIsMeasured(t *testing.T) {
+	n := startTestNode(t)
+	client, err := kgo.NewClient(kgo.SeedBrokers(n.kafka()), kgo.AllowAutoTopicCreation(),
+		kgo.ConsumeTopics("clicks"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for i := range 20 {
+		if err := client.ProduceSync(t.Context(), &kgo.Record{Topic: "clicks", Value: []byte("x")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		for got := 0; got < 1; {
+			fetched := client.PollFetches(t.Context())
+			if err := fetched.Err(); err != nil {
+				t.Fatalf("record %d: %v", i, err)
+			}
+			got += fetched.NumRecords()
+		}
+	}
+	// The first answers may have found records that were there before them; the
+	// others were waited for. An answer is counted once it is sent.
+	waitFor(t, "deliveries", func() bool {
+		families, err := n.metrics.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() == "firn_tail_delivery_seconds" {
+				h := f.Metric[0].Histogram
+				return h.GetSampleCount() >= 15 && h.GetSampleCount() <= 20 && h.GetSampleSum() > 0
+			}
+		}
+		return false
+	})
+}

@@ -17,7 +17,10 @@ func newStatusCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show how a broker is, and what a dead disk would lose",
-		Args:  cobra.NoArgs,
+		Long: "Show how a broker is, from its admin port: what an acknowledgement means, disk, store, and how old the oldest record is\n" +
+			"that a dead disk would lose. Exit code 6 when a partition needs attention.",
+		Example: "  firn status\n  firn status --admin 10.0.0.5:9190 -o json",
+		Args:    cobra.NoArgs,
 		RunE: runE(func(cmd *cobra.Command, _ []string) error {
 			var s console.Status
 			if err := admin.get(cmd.Context(), "/v1/status", nil, &s); err != nil {
