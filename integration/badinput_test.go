@@ -55,6 +55,26 @@ func goodFrames(c *raw) map[string][]byte {
 			topic := kmsg.NewListOffsetsRequestTopic()
 			topic.Topic, topic.Partitions = "known", append(topic.Partitions, p)
 			req.Topics = append(req.Topics, topic)
+		case *kmsg.AlterConfigsRequest:
+			req.ValidateOnly = true
+			one := kmsg.NewAlterConfigsRequestResource()
+			one.ResourceType, one.ResourceName = kmsg.ConfigResourceTypeTopic, "known"
+			req.Resources = append(req.Resources, one)
+		case *kmsg.IncrementalAlterConfigsRequest:
+			req.ValidateOnly = true
+			one := kmsg.NewIncrementalAlterConfigsRequestResource()
+			one.ResourceType, one.ResourceName = kmsg.ConfigResourceTypeTopic, "known"
+			req.Resources = append(req.Resources, one)
+		case *kmsg.CreatePartitionsRequest:
+			req.ValidateOnly = true
+			one := kmsg.NewCreatePartitionsRequestTopic()
+			one.Topic, one.Count = "known", 2
+			req.Topics = append(req.Topics, one)
+		case *kmsg.DeleteRecordsRequest:
+			p := kmsg.NewDeleteRecordsRequestTopicPartition()
+			topic := kmsg.NewDeleteRecordsRequestTopic()
+			topic.Topic, topic.Partitions = "known", append(topic.Partitions, p)
+			req.Topics = append(req.Topics, topic)
 		case *kmsg.DescribeConfigsRequest:
 			one := kmsg.NewDescribeConfigsRequestResource()
 			one.ResourceType, one.ResourceName, one.ConfigNames = kmsg.ConfigResourceTypeTopic, "known", []string{"retention.ms"}
@@ -158,7 +178,8 @@ func TestBitFlippedFrames(t *testing.T) {
 	// What was appended on the way is whole.
 	c := dialRaw(t, b.Addr)
 	topic := fetchTopicOf(c, "known")
-	for next, end := int64(0), endOffset(t, b, "known", 0); next < end; {
+	next := listOffsetRaw(c, newestListOffsets, "known", 0, -2).Offset // records may have been deleted, too
+	for end := endOffset(t, b, "known", 0); next < end; {
 		headers := headersOf(t, fetchData(c, fetchRequest(newestFetch, fetchPartition{topic: topic, offset: next})).RecordBatches)
 		next = int64(headers[len(headers)-1].NextOffset())
 	}

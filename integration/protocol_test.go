@@ -25,7 +25,8 @@ import (
 // served are the keys and versions that clients are told.
 var served = map[int16][2]int16{
 	0: {0, 11}, 1: {4, 18}, 2: {1, 11}, 3: {0, 13}, 10: {0, 6}, 18: {0, 5},
-	19: {2, 7}, 20: {1, 6}, 22: {0, 4}, 23: {2, 4}, 32: {1, 4}, 60: {0, 2},
+	19: {2, 7}, 20: {1, 6}, 21: {0, 2}, 22: {0, 4}, 23: {2, 4}, 32: {1, 4},
+	33: {0, 2}, 35: {0, 5}, 37: {0, 3}, 44: {0, 1}, 60: {0, 2},
 }
 
 func wantServed(t testing.TB, what string, keys []kmsg.ApiVersionsResponseApiKey) {
