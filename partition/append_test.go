@@ -158,9 +158,10 @@ func TestPoisonedLog(t *testing.T) {
 		}
 		n.wantHigh(14)
 		n.disk.FailFrom(1, faultfs.IOError(), faultfs.OpSync)
-		lost := n.put(batch(2, 0), AcksAll)
+		// The log may be poisoned before put has returned.
 		shown := make(chan struct{}, 1)
 		defer n.Watch(shown)()
+		lost := n.put(batch(2, 0), AcksAll)
 		if err := lost.Wait(t.Context()); !errors.Is(err, record.ErrStorage) {
 			t.Fatalf("the failed sync was acknowledged: %v", err)
 		}
