@@ -122,10 +122,10 @@ func (n *node) openDisk(ctx context.Context) error {
 		IO:                 n.io,
 		Logger:             n.logger,
 		CheckpointInterval: n.cfg.Log.CheckpointInterval,
-		FileDeleteDelay:    n.cfg.Log.FileDeleteDelay,
+		FileDeleteDelay:    orNone(n.cfg.Log.FileDeleteDelay),
 		RecoveryThreads:    n.cfg.Log.RecoveryThreads,
 		NoFsync:            !n.cfg.Log.AcksAllFsync,
-		HotBytes:           n.cfg.Fetch.TailBytes,
+		HotBytes:           max(n.cfg.Fetch.TailBytes, 1),
 		Registerer:         n.metrics,
 	})
 	if errors.Is(err, vfs.ErrLocked) {
@@ -136,6 +136,16 @@ func (n *node) openDisk(ctx context.Context) error {
 	}
 	n.onClose("the logs", n.logs.Close)
 	return nil
+}
+
+// orNone is a setting as the options of a package take it: there 0 stands for
+// the default, and a negative value for nothing, which is what 0 means to
+// whoever set it.
+func orNone[T int64 | time.Duration](v T) T {
+	if v == 0 {
+		return -1
+	}
+	return v
 }
 
 func (n *node) openMetadata(ctx context.Context) error {
@@ -197,10 +207,10 @@ func (n *node) openTier(ctx context.Context, newCluster bool) error {
 		Logger:          n.logger,
 		Uploaders:       t.Uploaders,
 		ChunkBytes:      t.ChunkBytes,
-		CacheBytes:      t.CacheBytes,
-		IndexCacheBytes: t.IndexCacheBytes,
-		PrefetchBytes:   t.PrefetchBytes,
-		DeleteGrace:     t.DeleteGrace,
+		CacheBytes:      orNone(t.CacheBytes),
+		IndexCacheBytes: orNone(t.IndexCacheBytes),
+		PrefetchBytes:   orNone(t.PrefetchBytes),
+		DeleteGrace:     max(t.DeleteGrace, time.Millisecond),
 		RetryBackoffMin: t.RetryBackoff,
 		RetryBackoffMax: t.RetryBackoffMax,
 		Registerer:      n.metrics,
@@ -246,7 +256,7 @@ func (n *node) openBroker(ctx context.Context) error {
 	n.fetcher, err = fetch.New(fetch.Options{
 		ColdWorkers:      f.ReaderThreads,
 		FetchMemoryBytes: f.ColdMaxBytes,
-		TailBytes:        f.TailBytes,
+		TailBytes:        max(f.TailBytes, 1),
 		ColdWait:         f.RemoteMaxWait,
 		Logger:           n.logger,
 		Registerer:       n.metrics,
