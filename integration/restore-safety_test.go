@@ -341,7 +341,7 @@ func TestRestoreLostPartition(t *testing.T) {
 			g.Stop()
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		client := b.Client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(64),
+		client := b.Client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(64), kgo.MetadataMinAge(50*time.Millisecond),
 			kgo.RetryBackoffFn(func(int) time.Duration { return 5 * time.Millisecond }))
 		var producers sync.WaitGroup
 		for _, l := range ledgers {
