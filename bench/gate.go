@@ -31,12 +31,17 @@ func NewGate() (*Gate, error) {
 	started := make(chan error)
 	go func() {
 		defer close(g.done)
-		// The thread ends with the goroutine, since it is not unlocked.
+		// The thread must outlive the goroutine, and so be unlocked: to a
+		// child that is tied to its parent, the end of the thread that started
+		// it is the parent's.
 		runtime.LockOSThread()
-		err := realTime()
+		defer runtime.UnlockOSThread()
+		err := setRealTime(true)
 		started <- err
 		if err == nil {
 			g.sleep()
+			// Who may raise the priority may lower it.
+			_ = setRealTime(false)
 		}
 	}()
 	if err := <-started; err != nil {

@@ -9,16 +9,18 @@ import (
 )
 
 const (
-	schedFIFO        = 1
-	schedResetOnFork = 0x40000000
-	gatePriority     = 50
+	schedOther   = 0
+	schedFIFO    = 1
+	gatePriority = 50
 )
 
-// realTime gives the calling thread real-time priority; what it starts has
-// none.
-func realTime() error {
-	param := struct{ priority int32 }{gatePriority}
-	_, _, errno := syscall.Syscall(syscall.SYS_SCHED_SETSCHEDULER, 0, schedFIFO|schedResetOnFork, uintptr(unsafe.Pointer(&param)))
+// setRealTime gives the calling thread real-time priority, or takes it back.
+func setRealTime(on bool) error {
+	policy, param := uintptr(schedOther), struct{ priority int32 }{0}
+	if on {
+		policy, param.priority = schedFIFO, gatePriority
+	}
+	_, _, errno := syscall.Syscall(syscall.SYS_SCHED_SETSCHEDULER, 0, policy, uintptr(unsafe.Pointer(&param)))
 	if errno != 0 {
 		return fmt.Errorf("set real-time priority: %w", errno)
 	}

@@ -9,4 +9,4 @@ import (
 	"fmt"
 )
 
-func realTime() error { return fmt.Errorf("set real-time priority: %w", errors.ErrUnsupported) }
+func setRealTime(bool) error { return fmt.Errorf("set real-time priority: %w", errors.ErrUnsupported) }

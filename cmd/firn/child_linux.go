@@ -10,7 +10,8 @@ import (
 )
 
 // tieToParent has the kernel kill the child when this process dies without
-// stopping it.
+// stopping it. The kernel means the thread that started the child: nothing here
+// may end a thread.
 func tieToParent(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
 const lowestPriority = 19

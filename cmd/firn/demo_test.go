@@ -84,6 +84,11 @@ func TestDemoBounds(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
+	noisy := phases(10, 31, 1, 1)
+	noisy.phases[0].Noisy = true
+	if got := noisy.brokenBounds(); len(got) != 0 {
+		t.Errorf("on a busy machine: %q", got)
+	}
 	slow := phases(1, 1000, 1, 1)
 	slow.ratio, slow.diskAt = 0, 4<<30
 	if got := slow.brokenBounds(); len(got) != 1 || !strings.Contains(got[0], "on disk at once") {

@@ -63,6 +63,9 @@ func (d *demo) conclude() error {
 		return err
 	}
 	d.say("verified", "%d records in %d replays: none missing, doubled, out of order or changed", d.records*int64(2*d.replays), 2*d.replays)
+	if d.noisy() {
+		d.say("noise", "this machine was busy with other things: the tail's latencies are shown, and not held against a bound")
+	}
 	d.say("report", "%s, %s", filepath.Join(d.report, "report.svg"), filepath.Join(d.report, "report.json"))
 	if len(faults) > 0 {
 		return exitf(exitFaulty, "%s", strings.Join(faults, "\n"))
@@ -111,11 +114,15 @@ func (d *demo) table() error {
 	return t.Flush()
 }
 
+// noisy tells that the machine was too busy with other things for the tail to
+// be judged.
+func (d *demo) noisy() bool { return d.phases[0].Noisy || d.phases[1].Noisy }
+
 // brokenBounds says what is not as Firn promises, or the demo itself.
 func (d *demo) brokenBounds() []string {
 	faults := []string{}
 	alone, replayed := d.phases[0], d.phases[1]
-	if d.ratio > 0 && replayed.Tail.P99 > max(d.ratio*alone.Tail.P99, demoFloor) {
+	if d.ratio > 0 && !d.noisy() && replayed.Tail.P99 > max(d.ratio*alone.Tail.P99, demoFloor) {
 		faults = append(faults, fmt.Sprintf("the tail's p99 was %.2f ms under replays and %.2f ms alone: more than %v times (--max-ratio)", replayed.Tail.P99, alone.Tail.P99, d.ratio))
 	}
 	if replayed.Resident < demoKept*alone.Resident {

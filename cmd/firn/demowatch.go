@@ -44,8 +44,11 @@ type demoPhase struct {
 	Replays     []bench.ReplayResult `json:"replays"`
 	Fetched     fetchedBytes         `json:"fetched_bytes"`
 	// Resident is the least share of the hot set that was in memory.
-	Resident float64     `json:"hot_resident_least"`
-	Broker   bench.Spent `json:"broker"`
+	Resident float64 `json:"hot_resident_least"`
+	// Noisy says that a real-time sleeper was late: the machine, or the one
+	// beneath it, was busy with other things.
+	Noisy  bool        `json:"noisy"`
+	Broker bench.Spent `json:"broker"`
 }
 
 // stripRecorder notes how much of the hot set is in memory.
@@ -171,11 +174,18 @@ func (d *demo) phase(ctx context.Context, name string, run func(context.Context,
 		return err
 	}
 	used, usageErr := bench.ReadUsage(d.broker.pid())
+	// Without the right to a real-time priority no phase counts as noisy.
+	gate, refused := bench.NewGate()
 	from := time.Now()
-	if err := run(ctx, &p); err != nil {
+	err = run(ctx, &p)
+	to := time.Now()
+	if refused == nil {
+		p.Noisy = gate.Worst() > bench.GateLimit
+		gate.Close()
+	}
+	if err != nil {
 		return err
 	}
-	to := time.Now()
 	after, err := d.fetchedBytes(ctx)
 	if err != nil {
 		return err
