@@ -29,9 +29,13 @@ import (
 	"firn/wire"
 )
 
-// storeWait bounds how long a start waits for the object store, when it must
-// ask it at all.
-const storeWait = 10 * time.Second
+// storeWait bounds how long a start waits for the object store when it must
+// ask it, and boundWait when the data directory has its place there already:
+// records that are here are not to wait for a store that hangs.
+const (
+	storeWait = 10 * time.Second
+	boundWait = 3 * time.Second
+)
 
 // node is a running broker with everything it is made of.
 type node struct {
@@ -180,7 +184,11 @@ func (n *node) openTier(ctx context.Context, newCluster bool) error {
 	n.store = store.WithMetrics(n.store, n.metrics)
 	n.onClose("the object store", func(context.Context) error { return n.store.Close() })
 
-	ask, cancel := context.WithTimeout(ctx, storeWait)
+	wait := storeWait
+	if bound {
+		wait = boundWait
+	}
+	ask, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	away := n.probeStore(ask)
 	if !bound {
