@@ -203,26 +203,7 @@ func (n *node) openTier(ctx context.Context, newCluster bool) error {
 	if err != nil {
 		return fmt.Errorf("read the store id in the metadata: %w", err)
 	}
-	t := n.cfg.Tier
-	n.tier, err = tier.Open(ctx, tier.Options{
-		Store:           n.store,
-		ClusterID:       n.metadata.Metadata().ClusterID,
-		Prefix:          t.Prefix,
-		StoreID:         id,
-		StoreSeen:       n.metadata.StoreSeen(),
-		FS:              vfs.Disk(),
-		IO:              n.io,
-		Logger:          n.logger,
-		Uploaders:       t.Uploaders,
-		ChunkBytes:      t.ChunkBytes,
-		CacheBytes:      orNone(t.CacheBytes),
-		IndexCacheBytes: orNone(t.IndexCacheBytes),
-		PrefetchBytes:   orNone(t.PrefetchBytes),
-		DeleteGrace:     max(t.DeleteGrace, time.Millisecond),
-		RetryBackoffMin: t.RetryBackoff,
-		RetryBackoffMax: t.RetryBackoffMax,
-		Registerer:      n.metrics,
-	})
+	n.tier, err = tier.Open(ctx, n.tierOptions(id))
 	if err != nil {
 		return err
 	}
@@ -240,6 +221,30 @@ func (n *node) openTier(ctx context.Context, newCluster bool) error {
 		return nil
 	}
 	return n.metadata.SetStoreSeen(ctx)
+}
+
+// tierOptions are the settings as package tier takes them.
+func (n *node) tierOptions(id tier.StoreID) tier.Options {
+	t := n.cfg.Tier
+	return tier.Options{
+		Store:           n.store,
+		ClusterID:       n.metadata.Metadata().ClusterID,
+		Prefix:          t.Prefix,
+		StoreID:         id,
+		StoreSeen:       n.metadata.StoreSeen(),
+		FS:              vfs.Disk(),
+		IO:              n.io,
+		Logger:          n.logger,
+		Uploaders:       t.Uploaders,
+		ChunkBytes:      t.ChunkBytes,
+		CacheBytes:      orNone(t.CacheBytes),
+		IndexCacheBytes: orNone(t.IndexCacheBytes),
+		PrefetchBytes:   orNone(t.PrefetchBytes),
+		DeleteGrace:     max(t.DeleteGrace, time.Millisecond),
+		RetryBackoffMin: t.RetryBackoff,
+		RetryBackoffMax: t.RetryBackoffMax,
+		Registerer:      n.metrics,
+	}
 }
 
 // bind gives an unbound data directory its place in the bucket. One that holds
