@@ -208,8 +208,15 @@ func (n *node) openTier(ctx context.Context, newCluster bool) error {
 		return err
 	}
 	n.onClose("the cold tier", n.tier.Close)
+	return n.verifyStore(ask, away)
+}
+
+// verifyStore makes sure that the bucket is the one that this data directory
+// belongs to. away is why the store did not answer before, if it did not: then
+// it is asked later.
+func (n *node) verifyStore(ctx context.Context, away error) error {
 	if away == nil {
-		away = n.tier.Verify(ask)
+		away = n.tier.Verify(ctx)
 	}
 	if errors.Is(away, tier.ErrStoreMismatch) {
 		return away
