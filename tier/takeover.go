@@ -207,7 +207,7 @@ func (l *Log) checkObjects(ctx context.Context, m *Manifest) error {
 func (l *Log) reconcile(ctx context.Context, m *Manifest, seen bool) error {
 	local := viewOf(l.o.Local, l.o.Epoch)
 	c, err := l.compareEpochs(ctx, m, local)
-	if err == nil && m != l.manifest.Load() && c.offset >= local.start && c.offset < local.end {
+	if err == nil && c.made && m != l.manifest.Load() && c.offset >= local.start && c.offset < local.end {
 		c.differ, err = l.compareBatches(ctx, m, c.offset)
 	}
 	if err != nil {

@@ -58,6 +58,35 @@ func TestLocalLogBehindTheChainBeginsAnew(t *testing.T) {
 	})
 }
 
+// A head may name nothing but tombstones: there is nothing to compare with then.
+func TestTakeoverOfAChainWithoutSegments(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.open()
+		w.pass(time.Second)
+		key := Key{Kind: KeySegment, TopicID: testTopicID, TP: testTP, Epoch: 1, Hash: Hash{1}}.String(w.tier.root)
+		if err := w.bucket.Put(t.Context(), key, store.BytesSource([]byte("left by a kill")), store.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.crash()
+		w.faults.Inject(faultstore.Fault{Op: store.OpPut, Key: ofKind(KeyHead), Effect: faultstore.AppliedButFailed})
+		w.open() // writes the head that buries it, and does not live to note that
+		w.pass(100 * time.Millisecond)
+		w.crash()
+		w.faults.Clear()
+		if heads := slices.DeleteFunc(w.bucket.keys(), func(k string) bool { return !strings.Contains(k, "/head/") }); len(heads) != 1 {
+			t.Fatalf("heads in the bucket: %q", heads)
+		}
+		w.local.appendBatches(1)
+		w.open()
+		w.pass(time.Second)
+		w.wantState(Ready, "")
+		if s := w.state(); s.Tombstones != 1 {
+			t.Fatalf("%d tombstones", s.Tombstones)
+		}
+		w.checkBucket()
+	})
+}
+
 // An upload of an earlier life, or of one that was fenced, may land when the
 // chain has gone on above it: the next takeover buries it.
 func TestUploadThatLandsBelowTheChainsEndIsBuried(t *testing.T) {
