@@ -99,7 +99,7 @@ func TestSlowClients(t *testing.T) {
 		n := strings.Count(b.Logs(), "event=client_slow")
 		return n == len(clients), n
 	})
-	if most > maxMemory {
+	if os.Getenv("TEST_FIRN_RACE") == "" && most > maxMemory { // the race detector's shadow counts, too
 		t.Errorf("the broker held %d MiB", most>>20)
 	}
 	t.Logf("the broker held %d MiB at most", most>>20)
