@@ -3,14 +3,17 @@
 package testutil
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -96,9 +99,43 @@ func (g *Gateway) healthy(ctx context.Context) error {
 func (g *Gateway) Stop() { g.proc.kill() }
 
 // Pause makes the server hang: connections stay open and nothing is answered.
+// It returns when every thread of the server stands still, so that no request
+// that was sent after it slips through.
 func (g *Gateway) Pause() {
 	g.t.Helper()
 	g.proc.signal(g.t, syscall.SIGSTOP)
+	deadline := time.Now().Add(pauseLimit)
+	for !stopped(g.proc.cmd.Process.Pid) {
+		if time.Now().After(deadline) {
+			g.t.Fatalf("versitygw did not stand still within %v", pauseLimit)
+		}
+		runtime.Gosched()
+	}
+}
+
+// pauseLimit bounds the wait for a process to stand still.
+const pauseLimit = 10 * time.Second
+
+// stopped says whether all threads of a process are stopped, as far as /proc
+// tells; where there is none, the signal has to do.
+func stopped(pid int) bool {
+	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil {
+		return true
+	}
+	for _, stat := range stats {
+		b, err := os.ReadFile(stat)
+		if err != nil {
+			continue // the thread is gone
+		}
+		// The state follows the name, which is in brackets and may hold any
+		// character.
+		_, rest, _ := bytes.Cut(b[bytes.LastIndexByte(b, ')')+1:], []byte(" "))
+		if len(rest) > 0 && rest[0] != 'T' {
+			return false
+		}
+	}
+	return true
 }
 
 // Resume ends a Pause.
