@@ -247,6 +247,7 @@ func (n *node) tierOptions(id tier.StoreID) tier.Options {
 		CacheBytes:      orNone(t.CacheBytes),
 		IndexCacheBytes: orNone(t.IndexCacheBytes),
 		PrefetchBytes:   orNone(t.PrefetchBytes),
+		MaxGets:         n.cfg.Fetch.ReaderThreads,
 		DeleteGrace:     max(t.DeleteGrace, time.Millisecond),
 		RetryBackoffMin: t.RetryBackoff,
 		RetryBackoffMax: t.RetryBackoffMax,
