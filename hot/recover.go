@@ -195,7 +195,11 @@ func (r *recovery) settle(list []*Segment) error {
 		l.epochsChanged++
 	}
 	l.mu.Unlock()
-	if err := l.writeEpochs(); err != nil {
+	// On a full disk what the batches tell anyway is left to the sealer, which
+	// tries again when it may have room; the recovery point waits for it.
+	err := l.writeEpochs()
+	late := vfs.IsFull(err)
+	if err != nil && !late {
 		return err
 	}
 	keep := func(o record.Offset) bool {
@@ -205,16 +209,25 @@ func (r *recovery) settle(list []*Segment) error {
 		return err
 	}
 	for _, s := range list[:len(list)-1] {
-		if v := s.view(); !v.complete {
-			if _, err := l.completeSegment(s, v.next); err != nil {
-				return err
-			}
+		v := s.view()
+		if v.complete || late {
+			continue
+		}
+		if _, err = l.completeSegment(s, v.next); err == nil {
+			continue
+		}
+		if late = vfs.IsFull(err); !late {
+			return err
 		}
 	}
 	if err := l.store.fs.SyncDir(l.dir); err != nil {
 		return err
 	}
 	l.maxPID.Store(l.producers.MaxProducerID())
+	if late {
+		l.logger.Warn("the disk is full: the recovery goes on when there is room", "event", "recovery_late", "error", err)
+		return nil
+	}
 	l.store.recoveryPoints.set(l.tp, active.base)
 	return nil
 }

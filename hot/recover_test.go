@@ -5,6 +5,7 @@ package hot_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -222,6 +223,62 @@ func TestRecoveryRebuildsIndexesSnapshotsAndEpochs(t *testing.T) {
 		if !bytes.Equal(readFile(t, mem, inPartition(n)), readFile(t, killed, inPartition(n))) {
 			t.Fatalf("%s differs", n)
 		}
+	}
+}
+
+// A log recovers on a disk that has no room for what recovery writes, again
+// and again, and catches up when there is some.
+func TestRecoveryOnAFullDisk(t *testing.T) {
+	for _, room := range []int64{0, 30, 200, 500, 1000, 3000} {
+		t.Run(fmt.Sprint(room), func(t *testing.T) {
+			mem := vfs.NewMem()
+			s := openStore(t, mem)
+			l := createLog(t, s, smallSegments())
+			for i := range int32(40) {
+				b := recordtest.Batch(0, recordtest.Count(10), recordtest.Producer(5, 0, i*10), recordtest.Timestamp(int64(i)))
+				if _, err := l.Append(b, record.Epoch(i/8)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, epochs := readAll(t, l, 500), l.Epochs()
+			full := mem.Kill()
+			closeStore(t, s)
+			writeFile(t, full, logDir+"/recovery-point-offset-checkpoint", nil)
+			for _, n := range names(t, full) {
+				if !strings.HasSuffix(n, ".log") && n != "partition.metadata" {
+					if err := full.Remove(inPartition(n)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			usage, err := full.Usage(logDir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			capacity := int64(usage.Total)
+			for range 3 {
+				full.SetCapacity(capacity - int64(usage.Free) + room)
+				s = openStore(t, full)
+				l = openLog(t, s, smallSegments())
+				if got := readAll(t, l, 500); !slices.Equal(got, want) || !slices.Equal(l.Epochs(), epochs) {
+					t.Fatalf("%d batches, want %d; epochs %v, want %v", len(got), len(want), l.Epochs(), epochs)
+				}
+				killed := full.Kill()
+				_ = s.Close(t.Context()) // it may lack the room for a clean stop
+				full = killed
+			}
+			full.SetCapacity(capacity)
+			s = openStore(t, full)
+			l = openLog(t, s, smallSegments())
+			if _, err := l.Append(recordtest.Batch(0, recordtest.Count(10)), epochs[len(epochs)-1].Epoch); err != nil {
+				t.Fatal(err)
+			}
+			closeStore(t, s)
+			s = openStore(t, full.Crash())
+			if l = openLog(t, s, smallSegments()); len(readAll(t, l, 500)) != len(want)+1 || !slices.Equal(l.Epochs(), epochs) {
+				t.Fatalf("%d batches, epochs %v", len(readAll(t, l, 500)), l.Epochs())
+			}
+		})
 	}
 }
 

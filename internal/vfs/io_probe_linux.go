@@ -62,7 +62,7 @@ func probeWith(c calls, dir string, want forced) (_ *platform, err error) {
 // to serve what it has, and to make room.
 func fillProbe(f *diskFile) error {
 	_, err := f.WriteAt(make([]byte, probeBytes), 0)
-	if !isFull(err) {
+	if !IsFull(err) {
 		return err
 	}
 	if err := f.Truncate(0); err != nil {
@@ -70,9 +70,6 @@ func fillProbe(f *diskFile) error {
 	}
 	return f.Truncate(probeBytes)
 }
-
-// isFull says that a write failed for want of space and of nothing else.
-func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 // probe tries every method on a clean file of probeBytes.
 func (p *platform) probe(f *diskFile) (chains, error) {
@@ -82,7 +79,7 @@ func (p *platform) probe(f *diskFile) (chains, error) {
 	if _, err := p.calls.read(fd, page, 0, unix.RWF_DONTCACHE); err == nil {
 		found.read = append(found.read, methodDontCache)
 	}
-	if _, err := p.calls.write(fd, page, 0, unix.RWF_DONTCACHE); err == nil || isFull(err) {
+	if _, err := p.calls.write(fd, page, 0, unix.RWF_DONTCACHE); err == nil || IsFull(err) {
 		found.write = append(found.write, methodDontCache)
 	}
 	if err := f.Sync(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // tempSuffix is Kafka's name for the half-written side of a replaced file.
@@ -109,3 +110,7 @@ func MkdirAllSync(fsys FS, path string, perm fs.FileMode) error {
 	}
 	return nil
 }
+
+// IsFull says that an operation failed for want of space: of the disk's, or of
+// a quota's.
+func IsFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
