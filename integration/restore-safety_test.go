@@ -144,7 +144,8 @@ func newProducer(t testing.TB, c *raw) int64 {
 }
 
 // produceAs produces one record of an idempotent producer with acks=all and
-// returns its offset.
+// returns its offset. As clients do, it tries again while the partition takes
+// no records because it is not settled with the bucket yet.
 func produceAs(t testing.TB, c *raw, topic string, producer int64, sequence int32) int64 {
 	t.Helper()
 	req := kmsg.NewPtrProduceRequest()
@@ -154,7 +155,11 @@ func produceAs(t testing.TB, c *raw, topic string, producer int64, sequence int3
 	one := kmsg.NewProduceRequestTopic()
 	one.Topic, one.Partitions = topic, append(one.Partitions, p)
 	req.Topics = append(req.Topics, one)
-	got := ask[*kmsg.ProduceResponse](c, req).Topics[0].Partitions[0]
+	var got kmsg.ProduceResponseTopicPartition
+	waitFor(t, "the partition to take records", func() (bool, any) {
+		got = ask[*kmsg.ProduceResponse](c, req).Topics[0].Partitions[0]
+		return got.ErrorCode != kerr.KafkaStorageError.Code, got
+	})
 	if got.ErrorCode != 0 {
 		t.Fatalf("producer %d, sequence %d: %v", producer, sequence, kerr.ErrorForCode(got.ErrorCode))
 	}
