@@ -119,10 +119,12 @@ func TestTasksTakeTurns(t *testing.T) {
 		var order []string
 		var tasks []*task
 		left := map[string]int{"a": 3, "b": 3, "c": 3}
+		queued := make(chan struct{}) // closed when all three wait for the upload lane
 		for _, id := range []string{"a", "b", "c"} {
 			j := &job{id: id}
 			j.do = func(_ context.Context, in lane) verdict {
 				if in == laneUpload {
+					<-queued
 					order = append(order, id)
 					left[id]--
 				}
@@ -133,6 +135,8 @@ func TestTasksTakeTurns(t *testing.T) {
 		for _, task := range tasks {
 			s.wake(task)
 		}
+		synctest.Wait()
+		close(queued)
 		synctest.Wait()
 		if got := strings.Join(order, ""); got != "abcabcabc" {
 			t.Fatalf("order %s, want turns", got)
