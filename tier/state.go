@@ -116,3 +116,20 @@ func (h *halt) Unwrap() error { return h.err }
 func halted(reason, format string, args ...any) error {
 	return &halt{reason: reason, err: fmt.Errorf(format, args...)}
 }
+
+// Phase is State's Phase and Reason alone, for paths that cannot afford State.
+func (l *Log) Phase() (Phase, string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.phase, l.reason
+}
+
+// Loaded is State's Loaded alone.
+func (l *Log) Loaded() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.loaded
+}
+
+// LogStart is State's LogStart alone.
+func (l *Log) LogStart() record.Offset { return l.manifest.Load().LogStart }
