@@ -98,7 +98,7 @@ func (l *Log) upload(ctx context.Context, s Sealed) (Entry, error) {
 	}
 	defer s.Unpin()
 	sealedMs := l.t.nowMs()
-	o, err := BuildObject(ctx, s)
+	o, err := BuildObject(ctx, s, l.t.o.Turns)
 	if err != nil {
 		return Entry{}, err
 	}

@@ -68,7 +68,7 @@ func BenchmarkBuildObject(b *testing.B) {
 	b.SetBytes(seg.Size())
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := BuildObject(context.Background(), seg); err != nil {
+		if _, err := BuildObject(context.Background(), seg, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

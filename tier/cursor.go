@@ -116,20 +116,21 @@ func (c *cursor) ready(position, end int64) bool {
 }
 
 // view is the bytes of the log from position to end, which lie inside it. They
-// alias a chunk when one holds them all, and are a copy otherwise; the caller
-// must not change them.
-func (c *cursor) view(ctx context.Context, position, end int64) ([]byte, error) {
+// alias from when one chunk holds them all, and are valid until close or as long
+// as the caller retains from; otherwise they are a copy and from is nil. The
+// caller must not change them.
+func (c *cursor) view(ctx context.Context, position, end int64) (b []byte, from *chunk, err error) {
 	n := c.chunkAt(position)
 	if end <= c.end(n) {
 		p := c.demand(n)
 		if err := await(ctx, p); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		off := position - int64(n)*c.load.o.ChunkBytes
-		return p.data[off : off+end-position : off+end-position], nil
+		return p.chunk.b[off : off+end-position : off+end-position], p.chunk, nil
 	}
 	out := make([]byte, end-position)
-	return out, c.copy(ctx, out, position)
+	return out, nil, c.copy(ctx, out, position)
 }
 
 // copy fills p with the log from position on. A batch may have many chunks: the
@@ -145,7 +146,7 @@ func (c *cursor) copy(ctx context.Context, p []byte, position int64) error {
 		if err := await(ctx, chunk); err != nil {
 			return err
 		}
-		m := copy(p, chunk.data[position-int64(n)*c.load.o.ChunkBytes:])
+		m := copy(p, chunk.chunk.b[position-int64(n)*c.load.o.ChunkBytes:])
 		p = p[m:]
 		position += int64(m)
 		if len(p) > 0 && position-int64(m) == int64(n)*c.load.o.ChunkBytes {
@@ -168,7 +169,7 @@ func (c *cursor) header(ctx context.Context, position int64) (record.Header, err
 	b := c.scratch[:]
 	if n := c.chunkAt(position); end <= c.end(n) {
 		var err error
-		if b, err = c.view(ctx, position, end); err != nil {
+		if b, _, err = c.view(ctx, position, end); err != nil {
 			return record.Header{}, err
 		}
 	} else if err := c.copy(ctx, b, position); err != nil {

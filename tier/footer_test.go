@@ -175,7 +175,7 @@ func TestGoldenObject(t *testing.T) {
 	seg := newMemSegment(goldenLog())
 	seg.epochs = record.Epochs{{Epoch: 2, StartOffset: 0}, {Epoch: 7, StartOffset: 40}, {Epoch: 8, StartOffset: 51}, {Epoch: 9, StartOffset: 60}}
 	seg.aborted = []record.AbortedTxn{{ProducerID: 77, FirstOffset: 30, LastOffset: 44, LastStableOffset: 45}}
-	o, err := BuildObject(t.Context(), seg)
+	o, err := BuildObject(t.Context(), seg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

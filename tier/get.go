@@ -41,20 +41,42 @@ func (l *loader) get(ctx context.Context, p, needs *part) error {
 // getOnce is one GET and its verification; again says that another one may
 // bring better bytes.
 func (l *loader) getOnce(ctx context.Context, p, needs *part) (again bool, err error) {
-	buf := make([]byte, p.size)
+	if p.id.n == sectionsPart {
+		buf := make([]byte, p.size) // the sections go on using it
+		if again, err = l.fill(ctx, p, buf); err != nil {
+			return again, err
+		}
+		p.sections, err = parseSections(p.id.object, p.object.entry, buf)
+		return err != nil && !errors.Is(err, record.ErrUnsupportedVersion), err
+	}
+	c := l.pool.get(p.size)
+	if again, err = l.fill(ctx, p, c.b); err == nil {
+		again, err = l.verify(ctx, p, needs, c.b)
+	}
+	if err != nil {
+		c.release()
+		return again, err
+	}
+	p.chunk = c
+	return false, nil
+}
+
+// fill gets the part's bytes.
+func (l *loader) fill(ctx context.Context, p *part, buf []byte) (again bool, err error) {
 	l.count.gets.Add(1)
 	n, err := l.o.Store.GetRange(ctx, p.id.object, buf, p.position)
 	l.count.getBytes.Add(int64(n))
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF), err == nil && n != len(buf):
 		return true, &record.CorruptionError{Path: p.id.object, Position: p.position + int64(n), Reason: fmt.Sprintf("object ends, want %d bytes from %d on", len(buf), p.position)}
-	case err != nil:
+	default:
 		return false, err
 	}
-	if p.id.n == sectionsPart {
-		p.sections, err = parseSections(p.id.object, p.object.entry, buf)
-		return err != nil && !errors.Is(err, record.ErrUnsupportedVersion), err
-	}
+}
+
+// verify waits for the sections of a chunk's object and compares the chunk's
+// blocks with them.
+func (l *loader) verify(ctx context.Context, p, needs *part, buf []byte) (again bool, err error) {
 	select {
 	case <-needs.done:
 	case <-ctx.Done():
@@ -65,10 +87,9 @@ func (l *loader) getOnce(ctx context.Context, p, needs *part) (again bool, err e
 	}
 	for off := 0; off < len(buf); off += BlockSize {
 		block := buf[off:min(off+BlockSize, len(buf))]
-		if err := needs.sections.footer.verifyBlock(p.id.object, p.position+int64(off), block); err != nil {
+		if err := needs.sections.footer.verifyBlock(p.id.object, p.position+int64(off), block, l.o.Turns); err != nil {
 			return true, err
 		}
 	}
-	p.data = buf
 	return false, nil
 }

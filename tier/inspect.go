@@ -63,7 +63,7 @@ func (o *ObjectFile) Block(ctx context.Context, i int) ([]byte, error) {
 	if _, err := o.store.GetRange(ctx, o.Key, b, position); err != nil {
 		return nil, fmt.Errorf("read block %d: %w", i, err)
 	}
-	if err := o.Footer.verifyBlock(o.Key, position, b); err != nil {
+	if err := o.Footer.verifyBlock(o.Key, position, b, nil); err != nil {
 		return nil, fmt.Errorf("read block %d: %w", i, err)
 	}
 	return b, nil

@@ -43,8 +43,11 @@ const (
 )
 
 // part is one part of an object, in memory or on its way. What stands above
-// done is immutable; data, sections and err are set before done is closed and
+// done is immutable; chunk, sections and err are set before done is closed and
 // immutable from then on. The rest belongs to loader.mu.
+//
+// The part holds its chunk for all who wait for it: until it has left the map
+// and the last of them has released it.
 type part struct {
 	id       partID
 	object   *objectRef
@@ -52,7 +55,7 @@ type part struct {
 	size     int64 // bytes of its GET
 	done     chan struct{}
 
-	data     []byte
+	chunk    *chunk // of a part of the log
 	sections *sections
 	err      error
 
@@ -87,8 +90,8 @@ type part struct {
 //	    of the slots and some of the bytes to demand.
 //	L5  A flying chunk's sections part is flying or done, so that no GET ever
 //	    waits for one that has no slot.
-//	L6  No data leaves before its CRC was right. Buffers are never used again:
-//	    readers may go on reading what a cache has dropped.
+//	L6  No data leaves before its CRC was right, and its memory is not used
+//	    again before the last reader has released it (see chunk).
 //
 // Goroutines: one for each GET under way, one for each object behind which
 // read-ahead looks for the next, and the janitor, all ended by close; and those
@@ -98,7 +101,8 @@ type loader struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	running sync.WaitGroup
-	chunks  *cache[[]byte]
+	pool    chunkPool
+	chunks  *cache[*chunk]
 	indexes *cache[*sections]
 	count   counters
 
@@ -111,20 +115,21 @@ type loader struct {
 	ahead   int       // those of them that are read-ahead
 	used    int64
 	spawned map[string]bool
-	dropped []*part // left held, to be offered to a cache once mu is free
+	dropped []offer // to the caches, once mu is free
 }
 
 func newLoader(o ReaderOptions) (*loader, error) {
-	chunks, err := newCache[[]byte](o.CacheBytes, o.ChunkBytes)
+	chunks, err := newCache(o.CacheBytes, o.ChunkBytes, (*chunk).retain, (*chunk).release)
 	if err != nil {
 		return nil, err
 	}
-	indexes, err := newCache[*sections](o.IndexCacheBytes, 64<<10)
+	indexes, err := newCache(o.IndexCacheBytes, 64<<10, func(*sections) bool { return true }, func(*sections) {})
 	if err != nil {
 		chunks.close()
 		return nil, err
 	}
 	l := &loader{o: o, chunks: chunks, indexes: indexes, parts: make(map[partID]*part), spawned: make(map[string]bool)}
+	l.pool = chunkPool{bytes: o.ChunkBytes, most: sparesKept}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.running.Add(1)
 	go l.janitor()
@@ -221,7 +226,7 @@ func (l *loader) fromCache(o *objectRef, id partID) *part {
 	if id.n == sectionsPart {
 		p.sections, ok = l.indexes.get(id.object)
 	} else {
-		p.data, ok = l.chunks.get(id.cacheKey())
+		p.chunk, ok = l.chunks.get(id.cacheKey())
 	}
 	if !ok {
 		return nil
@@ -258,12 +263,25 @@ func (l *loader) release(p *part) {
 
 func (l *loader) releaseLocked(p *part) {
 	p.waiters--
-	if p.waiters > 0 || p.state != partQueued {
+	if p.waiters > 0 {
 		return
 	}
-	l.queue.Remove(p.element)
-	l.forget(p)
-	l.count.abandoned.Add(1)
+	switch p.state {
+	case partQueued:
+		l.queue.Remove(p.element)
+		l.forget(p)
+		l.count.abandoned.Add(1)
+	case partGone:
+		p.letGo()
+	}
+}
+
+// letGo gives up the part's chunk: nobody waits for it, and it is not in the
+// map. The caller holds loader.mu.
+func (p *part) letGo() {
+	if p.chunk != nil {
+		p.chunk.release()
+	}
 }
 
 // usedUp says that a reader has passed the end of the part and wants it no more,
@@ -297,6 +315,7 @@ func (l *loader) readAhead(o *objectRef, n int32, needs *part) bool {
 		return false // L5
 	}
 	if p := l.fromCache(o, id); p != nil {
+		l.releaseLocked(p)
 		return true
 	}
 	p := newPart(o, id, l.o.ChunkBytes)
@@ -384,8 +403,23 @@ func (l *loader) run(p *part) {
 func (l *loader) drop(p *part) {
 	l.held.Remove(p.element)
 	l.used -= p.size
+	switch {
+	case p.sections != nil && l.indexes != nil:
+		l.dropped = append(l.dropped, offer{id: p.id, sections: p.sections})
+	case p.chunk != nil && l.chunks != nil && p.chunk.retain():
+		l.dropped = append(l.dropped, offer{id: p.id, chunk: p.chunk})
+	}
 	l.forget(p)
-	l.dropped = append(l.dropped, p)
+	if p.waiters == 0 {
+		p.letGo()
+	}
+}
+
+// offer is what a part leaves to a cache, with the reference that goes along.
+type offer struct {
+	id       partID
+	chunk    *chunk
+	sections *sections
 }
 
 // forget takes a part out of the map. The caller holds mu.
@@ -410,11 +444,11 @@ func (l *loader) unlock() {
 	dropped := l.dropped
 	l.dropped = nil
 	l.mu.Unlock()
-	for _, p := range dropped {
-		if p.sections != nil {
-			l.indexes.set(p.id.object, p.sections, p.sections.cost())
+	for _, o := range dropped {
+		if o.sections != nil {
+			l.indexes.set(o.id.object, o.sections, o.sections.cost())
 		} else {
-			l.chunks.set(p.id.cacheKey(), p.data, int64(cap(p.data)))
+			l.chunks.set(o.id.cacheKey(), o.chunk, int64(cap(o.chunk.b)))
 		}
 	}
 }
@@ -438,6 +472,9 @@ func (l *loader) janitor() {
 func (l *loader) expire(now time.Time) {
 	l.mu.Lock()
 	defer l.unlock()
+	if l.flying == 0 {
+		l.pool.trim()
+	}
 	for e := l.held.Front(); e != nil; e = l.held.Front() {
 		p := e.Value.(*part)
 		if p.expires.After(now) {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"firn/internal/bulk"
 	"firn/record"
 	"firn/tier/store"
 )
@@ -22,6 +23,7 @@ import (
 // immutable and may be used by many goroutines; the segment must stay pinned as
 // long as the Object's Source is read.
 type Object struct {
+	turns  *bulk.Turns
 	sealed Sealed
 	path   string // of the log, for errors
 	footer *Footer
@@ -38,8 +40,9 @@ type Object struct {
 // The error is a *record.CorruptionError when the segment is not what was
 // written, an error of s, or ctx's. Memory: one block, and the index sections
 // (about 20 bytes for each 4 KiB of log).
-func BuildObject(ctx context.Context, s Sealed) (*Object, error) {
+func BuildObject(ctx context.Context, s Sealed, turns *bulk.Turns) (*Object, error) {
 	b := newObjectBuilder(s)
+	b.turns = turns
 	if err := b.readLog(ctx); err != nil {
 		return nil, fmt.Errorf("check segment %s: %w", b.path, err)
 	}
@@ -88,6 +91,7 @@ func (f *Footer) entry(hash Hash) Entry {
 
 // objectBuilder is what BuildObject knows while it reads.
 type objectBuilder struct {
+	turns     *bulk.Turns
 	sealed    Sealed
 	path      string
 	scan      *logScan
@@ -127,15 +131,28 @@ func (b *objectBuilder) readLog(ctx context.Context) error {
 		if err := readFull(b.sealed, b.path, block, position); err != nil {
 			return err
 		}
-		if err := b.scan.feed(block); err != nil {
+		if err := b.take(block); err != nil {
 			return err
 		}
-		b.blockCRCs = append(b.blockCRCs, record.CRC32C(block))
-		b.crc = record.UpdateCRC32C(b.crc, block)
-		b.digest.Write(block)
 	}
 	b.index.finish()
 	return b.scan.finish()
+}
+
+// take checks a block and adds it to every sum, in turns.
+func (b *objectBuilder) take(block []byte) error {
+	var blockCRC uint32
+	var err error
+	b.turns.Each(block, func(piece []byte) {
+		if err == nil {
+			err = b.scan.feed(piece)
+		}
+		blockCRC = record.UpdateCRC32C(blockCRC, piece)
+		b.crc = record.UpdateCRC32C(b.crc, piece)
+		b.digest.Write(piece)
+	})
+	b.blockCRCs = append(b.blockCRCs, blockCRC)
+	return err
 }
 
 // readFull fills p from the log of s; a log that ends inside p is corrupt.
@@ -184,7 +201,7 @@ func (b *objectBuilder) finish() (*Object, error) {
 	encoded := f.Marshal()
 	tail = append(tail, encoded...)
 	return &Object{
-		sealed: b.sealed, path: b.path, footer: f, hash: footerHash(encoded), tail: tail,
+		turns: b.turns, sealed: b.sealed, path: b.path, footer: f, hash: footerHash(encoded), tail: tail,
 		crc: record.UpdateCRC32C(b.crc, tail),
 	}, nil
 }
@@ -230,10 +247,13 @@ func (b *objectBuilder) epochs() []byte {
 // ReadAt fails with a *record.CorruptionError when the file has changed.
 func (o *Object) Source() store.Source { return &objectSource{object: o, block: -1} }
 
-// verifyBlock compares the block that starts at byte position with its CRC.
-func (f *Footer) verifyBlock(path string, position int64, block []byte) error {
+// verifyBlock compares the block that starts at byte position with its CRC,
+// which is reckoned in turns.
+func (f *Footer) verifyBlock(path string, position int64, block []byte, turns *bulk.Turns) error {
 	want := f.BlockCRCs[position/BlockSize]
-	if got := record.CRC32C(block); got != want {
+	var got uint32
+	turns.Each(block, func(piece []byte) { got = record.UpdateCRC32C(got, piece) })
+	if got != want {
 		return &record.CorruptionError{Path: path, Position: position, Reason: fmt.Sprintf("CRC-32C of the block of %d bytes is %08x, want %08x", len(block), got, want)}
 	}
 	return nil

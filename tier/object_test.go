@@ -26,7 +26,7 @@ func TestObjectHoldsTheLogAndSaysSo(t *testing.T) {
 		{ProducerID: 1, FirstOffset: 20, LastOffset: 101, LastStableOffset: 101},
 		{ProducerID: 3, FirstOffset: 700, LastOffset: 710, LastStableOffset: 700}, // does not overlap
 	}
-	o, err := BuildObject(context.Background(), seg)
+	o, err := BuildObject(context.Background(), seg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestBuildObjectRefusesDamage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newMemSegment(bytes.Clone(log))
 			tc.damage(s)
-			_, err := BuildObject(context.Background(), s)
+			_, err := BuildObject(context.Background(), s, nil)
 			var bad *record.CorruptionError
 			if !errors.As(err, &bad) {
 				t.Fatalf("error is %v, want a CorruptionError", err)
@@ -145,7 +145,7 @@ func TestBuildObjectRefusesDamage(t *testing.T) {
 	t.Run("bad snapshot", func(t *testing.T) {
 		s := newMemSegment(log)
 		s.snapshot = []byte("not a snapshot")
-		if _, err := BuildObject(context.Background(), s); !errors.Is(err, record.ErrCorruptBatch) && !errors.Is(err, record.ErrUnsupportedVersion) {
+		if _, err := BuildObject(context.Background(), s, nil); !errors.Is(err, record.ErrCorruptBatch) && !errors.Is(err, record.ErrUnsupportedVersion) {
 			t.Errorf("error is %v", err)
 		}
 	})
@@ -153,14 +153,14 @@ func TestBuildObjectRefusesDamage(t *testing.T) {
 		s := newMemSegment(log)
 		s.failRead = errors.New("disk on fire")
 		var bad *record.CorruptionError
-		if _, err := BuildObject(context.Background(), s); !errors.Is(err, s.failRead) || errors.As(err, &bad) {
+		if _, err := BuildObject(context.Background(), s, nil); !errors.Is(err, s.failRead) || errors.As(err, &bad) {
 			t.Errorf("error is %v", err)
 		}
 	})
 	t.Run("cancelled", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		if _, err := BuildObject(ctx, newMemSegment(log)); !errors.Is(err, context.Canceled) {
+		if _, err := BuildObject(ctx, newMemSegment(log), nil); !errors.Is(err, context.Canceled) {
 			t.Errorf("error is %v", err)
 		}
 	})
@@ -169,7 +169,7 @@ func TestBuildObjectRefusesDamage(t *testing.T) {
 func TestSourceNeverLetsChangedBytesOut(t *testing.T) {
 	log := testLog(0, 50, 60<<10)
 	seg := newMemSegment(log)
-	o, err := BuildObject(context.Background(), seg)
+	o, err := BuildObject(context.Background(), seg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestSourceNeverLetsChangedBytesOut(t *testing.T) {
 func TestSourceIsAReaderAt(t *testing.T) {
 	log := testLog(7, 40, 60<<10)
 	seg := newMemSegment(log)
-	o, err := BuildObject(context.Background(), seg)
+	o, err := BuildObject(context.Background(), seg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"firn/internal/bulk"
 	"firn/internal/vfs"
 	"firn/tier/store"
 )
@@ -43,6 +44,8 @@ type Options struct {
 	// the ReaderOptions of these names.
 	ChunkBytes, CacheBytes, IndexCacheBytes, PrefetchBytes int64
 	MaxGets                                                int
+	// Turns is as in ReaderOptions.
+	Turns *bulk.Turns
 	// DeleteGrace is how long an object stays after the manifest stopped
 	// naming it. 0: 10 min.
 	DeleteGrace time.Duration
@@ -132,6 +135,6 @@ func (o *Options) uploadLimit(size int64) time.Duration {
 func (o *Options) readerOptions(s store.Store) ReaderOptions {
 	return ReaderOptions{
 		Store: s, ChunkBytes: o.ChunkBytes, CacheBytes: o.CacheBytes, IndexCacheBytes: o.IndexCacheBytes,
-		PrefetchBytes: o.PrefetchBytes, MaxGets: o.MaxGets, Logger: o.Logger,
+		PrefetchBytes: o.PrefetchBytes, MaxGets: o.MaxGets, Turns: o.Turns, Logger: o.Logger,
 	}
 }

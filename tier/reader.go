@@ -57,15 +57,21 @@ type Data struct {
 type lease struct {
 	reader *Reader
 	n      int64
+	chunk  *chunk // that the bytes lie in; nil when they are the answer's own
 	done   atomic.Bool
 }
 
-// Release says that the caller is done with Bytes. More calls do nothing. The
-// bytes are not used for anything else afterwards, so that a late reader sees
-// no other data; Release keeps the book of ReaderStats.Lent.
+// Release says that the caller is done with Bytes, whose memory will soon hold
+// other data. More calls do nothing. Data that is never released costs its
+// memory until the garbage collector finds it, and is counted in
+// ReaderStats.Lent for good.
 func (d Data) Release() {
-	if d.lease != nil && d.lease.done.CompareAndSwap(false, true) {
-		d.lease.reader.lent.Add(-d.lease.n)
+	if d.lease == nil || !d.lease.done.CompareAndSwap(false, true) {
+		return
+	}
+	d.lease.reader.lent.Add(-d.lease.n)
+	if d.lease.chunk != nil {
+		d.lease.chunk.release()
 	}
 }
 
@@ -191,19 +197,19 @@ func (r *Reader) readOnce(ctx context.Context, v chainView, from, limit record.O
 	if s.end == s.start {
 		return Data{Next: next, Need: s.need}, nil
 	}
-	b, err := c.view(ctx, s.start, s.end)
+	b, inside, err := c.view(ctx, s.start, s.end)
 	if err != nil {
 		return Data{}, err
 	}
-	if int64(len(b)) < r.load.o.ChunkBytes/8 {
+	if int64(len(b)) < r.load.o.ChunkBytes/8 || inside != nil && !inside.retain() {
 		// A small answer to a slow client would keep the whole chunk alive.
-		b = bytes.Clone(b)
+		b, inside = bytes.Clone(b), nil
 	}
 	r.streams.advance(stream, s.next, r.load.o.ChunkBytes, r.load.o.PrefetchBytes)
 	r.lent.Add(int64(len(b)))
 	return Data{
 		Bytes: b, Next: s.next, Aborted: c.sections.abortedIn(s.first, s.next),
-		lease: &lease{reader: r, n: int64(len(b))},
+		lease: &lease{reader: r, n: int64(len(b)), chunk: inside},
 	}, nil
 }
 

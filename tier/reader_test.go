@@ -197,6 +197,7 @@ func (g *rig) read(t testing.TB, from record.Offset, maxBytes int) Data {
 	if err != nil {
 		t.Fatalf("read from %d: %v", from, err)
 	}
+	d.Bytes = bytes.Clone(d.Bytes) // their memory is not ours after Release
 	d.Release()
 	return d
 }
@@ -338,7 +339,7 @@ func TestReadTellsTheAbortedTransactionsOfItsOffsets(t *testing.T) {
 		{ProducerID: 1, FirstOffset: 0, LastOffset: 1, LastStableOffset: 2},
 		{ProducerID: 2, FirstOffset: 4, LastOffset: 50, LastStableOffset: 4},
 	}
-	o, err := BuildObject(context.Background(), seg)
+	o, err := BuildObject(context.Background(), seg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

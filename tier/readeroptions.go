@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"firn/internal/bulk"
 	"firn/tier/store"
 )
 
@@ -40,6 +41,8 @@ type ReaderOptions struct {
 	// GetTimeout is the longest a part may take in all, retries of the store
 	// included. 0: 1 min.
 	GetTimeout time.Duration
+	// Turns are taken by the checksums over what came. nil: none.
+	Turns *bulk.Turns
 	// Logger is told of damage. nil: nobody is.
 	Logger *slog.Logger
 }

@@ -71,7 +71,7 @@ func newMemSegment(log []byte) *memSegment {
 // mustBuild builds the object of a log.
 func mustBuild(t testing.TB, log []byte) *Object {
 	t.Helper()
-	o, err := BuildObject(context.Background(), newMemSegment(log))
+	o, err := BuildObject(context.Background(), newMemSegment(log), nil)
 	if err != nil {
 		t.Fatalf("BuildObject: %v", err)
 	}

@@ -81,5 +81,5 @@ func (s *objectSource) check(p []byte, start int64) error {
 	if err := readFull(s.object.sealed, s.object.path, p, start); err != nil {
 		return err
 	}
-	return s.object.footer.verifyBlock(s.object.path, start, p)
+	return s.object.footer.verifyBlock(s.object.path, start, p, s.object.turns)
 }

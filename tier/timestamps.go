@@ -86,7 +86,7 @@ func (c *cursor) searchBatch(ctx context.Context, position int64, h record.Heade
 	if decode == nil {
 		return found, true, nil
 	}
-	b, err := c.view(ctx, position, position+int64(h.Size()))
+	b, _, err := c.view(ctx, position, position+int64(h.Size()))
 	if err != nil {
 		return TimestampOffset{}, false, err
 	}

@@ -34,13 +34,8 @@
 //	no descriptor, no TCP,    pread into memory, then write
 //	no Linux
 //
-// Bulk answers take turns: a semaphore shared by all connections of a server,
-// at most 64 KiB a turn, sched_yield(2) while the turn is still held, and no
-// turn is ever held by a connection that waits for its client. What was
-// measured and rejected: a goroutine per connection without turns (tail p99
-// 23 to 48 times idle), turns with runtime.Gosched alone (12 to 20 times),
-// as many turns as processors (64 times). Gosched does not give up the thread,
-// so that a woken tail thread waits out the bulk thread's time slice.
+// Bulk answers take turns, one for each system call (package bulk), and no turn
+// is ever held by a connection that waits for its client.
 //
 // Invariants:
 //

@@ -7,12 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"firn/internal/bulk"
 )
 
 // Defaults of Options.
@@ -107,9 +108,9 @@ type Options struct {
 	// page cache when their turn to be sent comes. Nil reads them uncached on
 	// the connection's writer.
 	ChunkReader ChunkReader
-	// BulkTurns is how many bulk answers may be writing at the same moment,
-	// over all connections. 0 means GOMAXPROCS-1, at least 1.
-	BulkTurns int
+	// Turns are taken by bulk answers, for each call that writes. Nil means
+	// turns of the server's own.
+	Turns *bulk.Turns
 	// Registerer takes the metrics; only one server can be measured on it. Nil
 	// means none.
 	Registerer prometheus.Registerer
@@ -125,7 +126,9 @@ func (o *Options) EnsureDefaults() {
 	o.RequestMemory = cmp.Or(o.RequestMemory, max(DefaultRequestMemory, int64(o.MaxRequestBytes)))
 	o.IdleTimeout = cmp.Or(o.IdleTimeout, DefaultIdleTimeout)
 	o.SendTimeout = cmp.Or(o.SendTimeout, DefaultSendTimeout)
-	o.BulkTurns = cmp.Or(o.BulkTurns, max(1, runtime.GOMAXPROCS(0)-1))
+	if o.Turns == nil {
+		o.Turns = bulk.NewTurns(0)
+	}
 	if o.ChunkReader == nil {
 		o.ChunkReader = uncached{}
 	}
@@ -147,7 +150,6 @@ func (o *Options) Validate() error {
 	fault(o.MaxConnectionsPerIP < 0, "MaxConnectionsPerIP: %d is negative", o.MaxConnectionsPerIP)
 	fault(o.IdleTimeout < 0, "IdleTimeout: %v is negative", o.IdleTimeout)
 	fault(o.SendTimeout < 0, "SendTimeout: %v is negative", o.SendTimeout)
-	fault(o.BulkTurns < 1, "BulkTurns: %d is not positive", o.BulkTurns)
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("check wire options: %w", err)
 	}

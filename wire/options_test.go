@@ -16,7 +16,7 @@ func TestOptionsDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if o.RequestMemory != 200<<20 || o.MaxInFlight != DefaultMaxInFlight || o.IdleTimeout != 10*time.Minute ||
-		o.SendTimeout != 30*time.Second || o.BulkTurns < 1 || o.Logger == nil || o.ChunkReader == nil {
+		o.SendTimeout != 30*time.Second || o.Turns == nil || o.Logger == nil || o.ChunkReader == nil {
 		t.Errorf("got %+v", o)
 	}
 }
@@ -26,7 +26,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 	o := Options{
 		Table:           Table{3: {Min: 5, Max: 2}, 0: {Min: 0, Max: 99}, 999: {}, 1: {Min: -1, Max: 4}},
 		MaxRequestBytes: 1 << 31, MaxInFlight: -1, RequestMemory: 1, MaxConnections: -1, MaxConnectionsPerIP: -1,
-		IdleTimeout: -1, SendTimeout: -1, BulkTurns: -1,
+		IdleTimeout: -1, SendTimeout: -1,
 	}
 	_, err := New(o)
 	if err == nil {
@@ -34,7 +34,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 	}
 	for _, word := range []string{
 		"Handler", "MaxRequestBytes", "MaxInFlight", "RequestMemory", "MaxConnections", "MaxConnectionsPerIP",
-		"IdleTimeout", "SendTimeout", "BulkTurns", "key 3 ", "key 0 ", "key 999 ", "key 1 ",
+		"IdleTimeout", "SendTimeout", "key 3 ", "key 0 ", "key 999 ", "key 1 ",
 	} {
 		if !strings.Contains(err.Error(), word) {
 			t.Errorf("%q is not named in:\n%v", word, err)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"firn/hot"
+	"firn/internal/bulk"
 	"firn/internal/vfs"
 )
 
@@ -27,8 +28,6 @@ const (
 	// regionChunk is sent between two looks at whether the region's pages are
 	// still in the page cache.
 	regionChunk = 256 << 10
-	// bulkTurn is the most that a bulk answer sends in one turn.
-	bulkTurn = 64 << 10
 	// gatherMax is the largest part that is copied behind its neighbours to
 	// save a system call, and gatherSize what is gathered before a write.
 	gatherMax  = 16 << 10
@@ -93,7 +92,7 @@ func (p piece) gathers() bool {
 type sender struct {
 	nc       net.Conn
 	raw      syscall.RawConn // nil when the connection is not TCP
-	turns    turns
+	turns    *bulk.Turns
 	timeout  time.Duration
 	chunks   ChunkReader
 	pool     *bufferPool
@@ -121,7 +120,7 @@ type call struct {
 }
 
 func (s *sender) init(nc net.Conn, srv *Server) {
-	s.nc, s.turns, s.timeout, s.chunks = nc, srv.turns, srv.o.SendTimeout, srv.o.ChunkReader
+	s.nc, s.turns, s.timeout, s.chunks = nc, srv.o.Turns, srv.o.SendTimeout, srv.o.ChunkReader
 	s.pool, s.counters = &srv.pool, &srv.counters
 	s.attempt = s.tryCall
 	if tcp, ok := nc.(*net.TCPConn); ok {
@@ -307,7 +306,7 @@ func (s *sender) write(p []byte, more bool) error {
 	for len(p) > 0 {
 		n := len(p)
 		if s.bulk {
-			n = min(n, bulkTurn)
+			n = min(n, bulk.Size)
 		}
 		s.call = call{bytes: p[:n], more: more || n < len(p)}
 		if err := s.do(); err != nil {
@@ -361,7 +360,7 @@ func (s *sender) do() error {
 		return err
 	}
 	if s.bulk && s.call.bytes == nil {
-		s.call.size = min(s.call.size, bulkTurn)
+		s.call.size = min(s.call.size, bulk.Size)
 	}
 	if err := s.raw.Write(s.attempt); err != nil {
 		return s.socketFault(err)
@@ -377,7 +376,7 @@ func (s *sender) do() error {
 // the call and a yield of the thread, and never the parking.
 func (s *sender) tryCall(fd uintptr) bool {
 	if s.bulk {
-		s.turns.take()
+		s.turns.Take()
 	}
 	c := &s.call
 	for {
@@ -391,8 +390,7 @@ func (s *sender) tryCall(fd uintptr) bool {
 		}
 	}
 	if s.bulk {
-		sysYield()
-		s.turns.give()
+		s.turns.Give()
 		s.counters.turns.Add(1)
 	}
 	return c.err != unix.EAGAIN

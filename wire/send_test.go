@@ -19,6 +19,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"firn/internal/bulk"
+
 	"firn/internal/vfs"
 )
 
@@ -174,10 +176,10 @@ func TestPaths(t *testing.T) {
 			Stats{PreadBytes: 80010, SendfileBytes: big, MemoryBytes: 20}},
 	}
 	for _, tt := range tests {
-		for _, bulk := range []bool{false, true} {
+		for _, inBulk := range []bool{false, true} {
 			s := newServer(t, Options{Handler: handlerFunc(nil)})
 			ours, theirs := tcpPair(t)
-			got, err := sendAll(t, s, ours, theirs, tt.pieces, bulk)
+			got, err := sendAll(t, s, ours, theirs, tt.pieces, inBulk)
 			if err != nil || !bytes.Equal(got, content(tt.pieces)) {
 				t.Errorf("%s: %d bytes arrived, %v", tt.name, len(got), err)
 			}
@@ -185,11 +187,11 @@ func TestPaths(t *testing.T) {
 			if !haveSendfile {
 				want.PreadBytes, want.SendfileBytes = want.PreadBytes+want.SendfileBytes, 0
 			}
-			if bulk && st.BulkTurns < uint64(len(got))/bulkTurn || !bulk && st.BulkTurns != 0 {
+			if inBulk && st.BulkTurns < uint64(len(got))/bulk.Size || !inBulk && st.BulkTurns != 0 {
 				t.Errorf("%s: %d turns for %d bytes", tt.name, st.BulkTurns, len(got))
 			}
 			if st.BulkTurns = 0; st != want {
-				t.Errorf("%s, bulk %v:\ngot  %+v\nwant %+v", tt.name, bulk, st, want)
+				t.Errorf("%s, bulk %v:\ngot  %+v\nwant %+v", tt.name, inBulk, st, want)
 			}
 		}
 	}
@@ -304,7 +306,7 @@ func TestSharedFilePosition(t *testing.T) {
 // nothing does not keep another from its answer; in the end it is closed.
 func TestStuckClientHoldsNoTurn(t *testing.T) {
 	f, data := randomFile(t, vfs.Disk(), t.TempDir(), 16<<20)
-	s := newServer(t, Options{Handler: handlerFunc(nil), BulkTurns: 1, SendTimeout: 300 * time.Millisecond})
+	s := newServer(t, Options{Handler: handlerFunc(nil), Turns: bulk.NewTurns(1), SendTimeout: 300 * time.Millisecond})
 	stuckOurs, _ := tcpPair(t)
 	stuck := make(chan error, 1)
 	var wg sync.WaitGroup

@@ -21,7 +21,6 @@ type Server struct {
 	o        Options
 	pool     bufferPool // of responses
 	frames   *frameMemory
-	turns    turns
 	counters counters
 	metrics  *metrics
 
@@ -48,7 +47,7 @@ func New(o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, turns: make(turns, o.BulkTurns), conns: map[*conn]struct{}{}, perIP: map[netip.Addr]int{}}
+	s := &Server{o: o, conns: map[*conn]struct{}{}, perIP: map[netip.Addr]int{}}
 	s.frames = newFrameMemory(o.RequestMemory, o.MaxRequestBytes)
 	s.metrics = newMetrics(o.Registerer, s)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())

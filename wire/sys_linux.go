@@ -23,10 +23,3 @@ func sysSend(socket int, p []byte, more bool) (int, error) {
 func sysSendfile(socket, file int, off int64, n int) (int, error) {
 	return unix.Sendfile(socket, file, &off, n)
 }
-
-// sysYield lets other threads of the machine run first. runtime.Gosched would
-// not do: it keeps the thread.
-func sysYield() {
-	// sched_yield always succeeds on Linux.
-	_, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
-}

@@ -14,5 +14,3 @@ const haveSendfile = false
 func sysSend(socket int, p []byte, _ bool) (int, error) { return unix.Write(socket, p) }
 
 func sysSendfile(_, _ int, _ int64, _ int) (int, error) { return 0, unix.ENOSYS }
-
-func sysYield() {}

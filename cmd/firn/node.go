@@ -23,6 +23,7 @@ import (
 	"firn/console"
 	"firn/fetch"
 	"firn/hot"
+	"firn/internal/bulk"
 	"firn/internal/vfs"
 	"firn/tier"
 	"firn/tier/store"
@@ -45,6 +46,7 @@ type node struct {
 	metrics *prometheus.Registry
 
 	io        *vfs.IO
+	turns     *bulk.Turns
 	logs      *hot.Store
 	metadata  *cluster.Local
 	store     store.Store // nil without a store
@@ -77,7 +79,7 @@ type nodeOptions struct {
 // startNode brings a broker up, from the disk to the sockets. After an error
 // nothing is left running.
 func startNode(ctx context.Context, cfg *config.Config, o nodeOptions) (*node, error) {
-	n := &node{cfg: cfg, logger: o.logger, started: time.Now(), metrics: newRegistry()}
+	n := &node{cfg: cfg, logger: o.logger, started: time.Now(), metrics: newRegistry(), turns: bulk.NewTurns(0)}
 	for _, step := range []func(context.Context) error{
 		n.openDisk,
 		n.openMetadata,
@@ -178,7 +180,7 @@ func (n *node) openTier(ctx context.Context, newCluster bool) error {
 		return nil
 	}
 	var err error
-	if n.store, err = openStore(ctx, n.cfg.Tier, n.io); err != nil {
+	if n.store, err = openStore(ctx, n.cfg.Tier, n.io, n.turns); err != nil {
 		return fmt.Errorf("open the object store: %w", err)
 	}
 	n.store = store.WithMetrics(n.store, n.metrics)
@@ -248,6 +250,7 @@ func (n *node) tierOptions(id tier.StoreID) tier.Options {
 		IndexCacheBytes: orNone(t.IndexCacheBytes),
 		PrefetchBytes:   orNone(t.PrefetchBytes),
 		MaxGets:         n.cfg.Fetch.ReaderThreads,
+		Turns:           n.turns,
 		DeleteGrace:     max(t.DeleteGrace, time.Millisecond),
 		RetryBackoffMin: t.RetryBackoff,
 		RetryBackoffMax: t.RetryBackoffMax,
@@ -330,6 +333,7 @@ func (n *node) listen(context.Context) error {
 		IdleTimeout:         w.IdleTimeout,
 		SendTimeout:         w.SendTimeout,
 		ChunkReader:         n.fetcher,
+		Turns:               n.turns,
 		Registerer:          n.metrics,
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"firn/config"
+	"firn/internal/bulk"
 	"firn/internal/vfs"
 	"firn/tier/store"
 	"firn/tier/store/dirstore"
@@ -15,8 +16,9 @@ import (
 )
 
 // openStore makes the object store that the settings name, without retries
-// around it. t must be enabled. io may be nil.
-func openStore(ctx context.Context, t config.Tier, io *vfs.IO) (store.Store, error) {
+// around it. t must be enabled. What moves to and from it takes turns. io and
+// turns may be nil.
+func openStore(ctx context.Context, t config.Tier, io *vfs.IO, turns *bulk.Turns) (store.Store, error) {
 	switch t.Store {
 	case config.StoreDir:
 		return dirstore.New(dirstore.Options{Path: t.DirPath, IO: io})
@@ -29,6 +31,7 @@ func openStore(ctx context.Context, t config.Tier, io *vfs.IO) (store.Store, err
 			AccessKey:  t.S3.AccessKeyID,
 			SecretKey:  t.S3.SecretAccessKey,
 			MaxUploads: t.Uploaders,
+			Turns:      turns,
 		})
 	case config.StoreMinio:
 		return miniostore.New(ctx, miniostore.Options{
@@ -39,6 +42,7 @@ func openStore(ctx context.Context, t config.Tier, io *vfs.IO) (store.Store, err
 			AccessKey:  t.S3.AccessKeyID,
 			SecretKey:  t.S3.SecretAccessKey,
 			MaxUploads: t.Uploaders,
+			Turns:      turns,
 		})
 	}
 	return nil, fmt.Errorf("open the object store: tier.store is %s", t.Store)

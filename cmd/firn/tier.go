@@ -69,7 +69,7 @@ func newTierInit(a *app) *cobra.Command {
 
 // initStore opens the store, makes its bucket if asked to, and probes it.
 func initStore(ctx context.Context, t config.Tier, createBucket bool) (report storeReport, err error) {
-	s, err := openStore(ctx, t, nil)
+	s, err := openStore(ctx, t, nil, nil)
 	if err != nil {
 		return report, storeExit(t, err)
 	}

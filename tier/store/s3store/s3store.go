@@ -43,7 +43,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, &store.Error{Op: "open", Err: fmt.Errorf("load the AWS configuration: %w", err)}
 	}
-	up, down := s3kit.NewTransport(o.MaxUploadConns), s3kit.NewTransport(o.MaxDownloadConns)
+	up, down := s3kit.NewTransport(o.MaxUploadConns, o.Turns), s3kit.NewTransport(o.MaxDownloadConns, o.Turns)
 	d := &driver{
 		bucket:     aws.String(o.Bucket),
 		region:     cfg.Region,

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"firn/internal/bulk"
 )
 
 const (
@@ -51,6 +53,9 @@ type Options struct {
 	// MaxUploadConns and MaxDownloadConns bound the connections for GetRange
 	// and for everything else; they do not share any. 0: 16 and 64.
 	MaxUploadConns, MaxDownloadConns int
+
+	// Turns are taken by everything that moves over the connections. nil: none.
+	Turns *bulk.Turns
 }
 
 // FromEnv fills in what is empty from the variables that Amazon's tools use.
@@ -116,14 +121,14 @@ func checkEndpoint(endpoint string) error {
 // NewTransport makes the connections for one direction. A driver has one
 // transport for downloads and one for everything else, so that replays and
 // uploads never wait for each other's connections.
-func NewTransport(conns int) *http.Transport {
+func NewTransport(conns int, turns *bulk.Turns) *http.Transport {
 	// HTTP/1.1 only: with HTTP/2 all transfers would share one connection and
 	// its flow control, and the bound below would mean nothing.
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		DialContext:           turns.Dialer((&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext),
 		Protocols:             protocols,
 		MaxConnsPerHost:       conns,
 		MaxIdleConns:          conns,
