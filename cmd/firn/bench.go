@@ -20,7 +20,7 @@ import (
 
 func newBenchCommand(a *app) *cobra.Command {
 	cmd := group("bench", "Measure a broker",
-		newBenchProduce(a), newBenchConsume(a), newBenchEndToEnd(a), newBenchReplay(a), newBenchIsolation(a), newBenchControl(a))
+		newBenchProduce(a), newBenchConsume(a), newBenchEndToEnd(a), newBenchReplay(a), newBenchIsolation(a), newBenchGet(a), newBenchControl(a))
 	cmd.Long = "Measure a broker, by a full client or, with --raw, by frames that are encoded beforehand and pipelined over plain\nsockets. docs/BENCHMARKS.md says how to read the figures."
 	return cmd
 }
