@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strconv"
 	"syscall"
+	"unsafe"
 )
 
 // tieToParent has the kernel kill the child when this process dies without
@@ -24,8 +25,18 @@ func lowerPriority() {
 		tasks, _ := os.ReadDir("/proc/self/task")
 		for _, task := range tasks {
 			if id, err := strconv.Atoi(task.Name()); err == nil {
+				setOrdinary(id)
 				_ = syscall.Setpriority(syscall.PRIO_PROCESS, id, lowestPriority)
 			}
 		}
 	}
+}
+
+// setOrdinary takes a thread out of a real-time class, which it inherits from a
+// parent that was started in one. There the nice value means nothing, and two
+// replays that never sleep would keep the broker off both cores for good.
+func setOrdinary(thread int) {
+	const schedOther = 0
+	param := struct{ priority int32 }{}
+	_, _, _ = syscall.Syscall(syscall.SYS_SCHED_SETSCHEDULER, uintptr(thread), schedOther, uintptr(unsafe.Pointer(&param)))
 }
