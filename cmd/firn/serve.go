@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"runtime"
+	"runtime/debug"
 	"time"
 
 	"firn/config"
@@ -19,6 +22,7 @@ const drainTime = 30 * time.Second
 // clean. The banner and the log go to out.
 func runServe(ctx context.Context, cfg *config.Config, newCluster bool, out io.Writer) error {
 	logger := newLogger(cfg, out)
+	tuneRuntime(os.Getenv)
 	n, err := startNode(ctx, cfg, nodeOptions{logger: logger, newCluster: newCluster})
 	if err != nil {
 		return err
@@ -34,6 +38,24 @@ func runServe(ctx context.Context, cfg *config.Config, newCluster bool, out io.W
 	}
 	logger.Info("stopped", "event", "stopped")
 	return nil
+}
+
+// gcPercent is how much garbage may gather, in hundredths of what is alive,
+// where GOGC does not say. What is alive is mostly chunks of the cold tier, which
+// hold no pointers: to collect often costs little, and Go's own 100 would double
+// a broker's memory under replays.
+const gcPercent = 30
+
+// tuneRuntime sets what Go's defaults do not suit, unless the environment says
+// otherwise. With one processor, a goroutine that somebody waits for would wait
+// for bulk work in Go's own queue, where no yield to the kernel helps it.
+func tuneRuntime(getenv func(string) string) {
+	if getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	if getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) < 2 {
+		runtime.GOMAXPROCS(2)
+	}
 }
 
 func newLogger(cfg *config.Config, out io.Writer) *slog.Logger {
