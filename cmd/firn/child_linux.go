@@ -17,26 +17,29 @@ func tieToParent(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeaths
 
 const lowestPriority = 19
 
-// lowerPriority gives every thread of this process the lowest priority; what
-// they start inherits it. Twice, since a thread may start meanwhile. It is a
-// wish: where it is refused the process runs as it is.
+// lowerPriority makes every thread of this process one that any other may
+// interrupt at once; what they start inherits it. Twice, since a thread may
+// start meanwhile. It is a wish: where it is refused the process runs as it is.
+//
+// SCHED_IDLE is what comes closest to another machine. A process at nice 19 may
+// finish its time slice, of up to a tick of 4 ms, before a broker's thread that
+// was just woken gets the processor; and one that inherited a real-time class,
+// where nice means nothing, can keep the broker off all of them for good.
 func lowerPriority() {
 	for range 2 {
 		tasks, _ := os.ReadDir("/proc/self/task")
 		for _, task := range tasks {
 			if id, err := strconv.Atoi(task.Name()); err == nil {
-				setOrdinary(id)
 				_ = syscall.Setpriority(syscall.PRIO_PROCESS, id, lowestPriority)
+				setIdle(id)
 			}
 		}
 	}
 }
 
-// setOrdinary takes a thread out of a real-time class, which it inherits from a
-// parent that was started in one. There the nice value means nothing, and two
-// replays that never sleep would keep the broker off both cores for good.
-func setOrdinary(thread int) {
-	const schedOther = 0
+// setIdle puts a thread into the class SCHED_IDLE.
+func setIdle(thread int) {
+	const schedIdle = 5
 	param := struct{ priority int32 }{}
-	_, _, _ = syscall.Syscall(syscall.SYS_SCHED_SETSCHEDULER, uintptr(thread), schedOther, uintptr(unsafe.Pointer(&param)))
+	_, _, _ = syscall.Syscall(syscall.SYS_SCHED_SETSCHEDULER, uintptr(thread), schedIdle, uintptr(unsafe.Pointer(&param)))
 }
