@@ -102,6 +102,9 @@ type Fetch struct {
 	MaxBytes int
 	// TailBytes is how far below a log's end a read counts as the tail's.
 	TailBytes int64
+	// BulkBytesPerSecond bounds the answers that are not the tail's. 0: by the
+	// number of processors; negative: not at all.
+	BulkBytesPerSecond int64
 	// ColdMaxBytes bounds what one fetch takes from the store or past the
 	// page cache.
 	ColdMaxBytes int

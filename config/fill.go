@@ -44,6 +44,7 @@ func (l *loader) fill(c *Config) {
 	c.Fetch = Fetch{
 		MaxBytes:                 c.int("fetch.max.bytes"),
 		TailBytes:                c.num("fetch.tail.bytes"),
+		BulkBytesPerSecond:       c.num("fetch.bulk.max.bytes.per.second"),
 		ColdMaxBytes:             c.int("fetch.cold.max.bytes"),
 		RemoteMaxWait:            c.millis("remote.fetch.max.wait.ms"),
 		RemoteListOffsetsTimeout: c.millis("remote.list.offsets.request.timeout.ms"),

@@ -68,6 +68,8 @@ func fetchSettings() []setting {
 			"Largest answer to one fetch; a single larger batch is still sent."),
 		size(areaFetch, "fetch.tail.bytes", 8<<20, 0, math.MaxInt64,
 			"How far below the end of a log a read still counts as one of the tail, which goes ahead of replays."),
+		size(areaFetch, "fetch.bulk.max.bytes.per.second", 0, -1, math.MaxInt64,
+			"Most bytes a second of all answers together that are not the tail's. 0 takes 400 MiB for each processor, -1 sets no bound."),
 		size(areaFetch, "fetch.cold.max.bytes", 4<<20, 1<<10, math.MaxInt32,
 			"Bytes of one fetch that may come from the object store or from disk past the page cache; the rest follows in later fetches."),
 		millis(areaFetch, "remote.fetch.max.wait.ms", 500, 1,

@@ -379,7 +379,7 @@ func (c *conn) send(req *Request, resp *Response) (err error) {
 		if buf.b, err = appendMessage(buf.b, req, resp); err != nil {
 			return err
 		}
-		return c.sender.sendBytes(buf.b, resp.Bulk)
+		return c.sender.sendBytes(c.ctx, buf.b, resp.Bulk)
 	}
 	if err := checkParts(resp.Parts, req); err != nil {
 		return err

@@ -111,6 +111,9 @@ type Options struct {
 	// Turns are taken by bulk answers, for each call that writes. Nil means
 	// turns of the server's own.
 	Turns *bulk.Turns
+	// BulkPace bounds the bytes of bulk answers over all connections
+	// (fetch.bulk.max.bytes.per.second). Nil means no bound.
+	BulkPace *bulk.Pace
 	// Registerer takes the metrics; only one server can be measured on it. Nil
 	// means none.
 	Registerer prometheus.Registerer

@@ -93,6 +93,7 @@ type sender struct {
 	nc       net.Conn
 	raw      syscall.RawConn // nil when the connection is not TCP
 	turns    *bulk.Turns
+	pace     *bulk.Pace
 	timeout  time.Duration
 	chunks   ChunkReader
 	pool     *bufferPool
@@ -120,7 +121,7 @@ type call struct {
 }
 
 func (s *sender) init(nc net.Conn, srv *Server) {
-	s.nc, s.turns, s.timeout, s.chunks = nc, srv.o.Turns, srv.o.SendTimeout, srv.o.ChunkReader
+	s.nc, s.turns, s.pace, s.timeout, s.chunks = nc, srv.o.Turns, srv.o.BulkPace, srv.o.SendTimeout, srv.o.ChunkReader
 	s.pool, s.counters = &srv.pool, &srv.counters
 	s.attempt = s.tryCall
 	if tcp, ok := nc.(*net.TCPConn); ok {
@@ -131,10 +132,10 @@ func (s *sender) init(nc net.Conn, srv *Server) {
 }
 
 // sendBytes sends one whole frame from memory.
-func (s *sender) sendBytes(p []byte, bulk bool) error {
+func (s *sender) sendBytes(ctx context.Context, p []byte, bulk bool) error {
 	s.bulk = bulk
 	s.counters.memory.Add(uint64(len(p)))
-	return s.write(p, false)
+	return s.write(ctx, p, false)
 }
 
 // sendParts sends one whole frame.
@@ -170,7 +171,7 @@ func (s *sender) sendPieces(ctx context.Context, pieces []piece, bulk bool) erro
 	flush := func(more bool) error {
 		b := gathered.b
 		gathered.b = b[:0]
-		return s.write(b, more)
+		return s.write(ctx, b, more)
 	}
 	for i, p := range pieces {
 		if !p.gathers() || int64(len(gathered.b))+p.len() > gatherSize {
@@ -186,7 +187,7 @@ func (s *sender) sendPieces(ctx context.Context, pieces []piece, bulk bool) erro
 			err = s.sendRegion(ctx, p.region, more)
 		default:
 			s.counters.memory.Add(uint64(len(p.bytes)))
-			err = s.write(p.bytes, more)
+			err = s.write(ctx, p.bytes, more)
 		}
 		if err != nil {
 			return err
@@ -246,7 +247,7 @@ func (s *sender) sendRegion(ctx context.Context, r region, more bool) error {
 		n := min(regionChunk, size-off)
 		resident := r.Resident(off, n)
 		if resident && direct {
-			sent, err := s.sendfile(r, off, n)
+			sent, err := s.sendfile(ctx, r, off, n)
 			off, n = off+sent, n-sent
 			switch {
 			case errors.Is(err, errNoSendfile):
@@ -265,7 +266,7 @@ func (s *sender) sendRegion(ctx context.Context, r region, more bool) error {
 			return err
 		}
 		off += n
-		if err := s.write(chunk, more || off < size); err != nil {
+		if err := s.write(ctx, chunk, more || off < size); err != nil {
 			return err
 		}
 	}
@@ -274,10 +275,10 @@ func (s *sender) sendRegion(ctx context.Context, r region, more bool) error {
 
 // sendfile sends n bytes of the region from off out of the page cache, and
 // says how many went out.
-func (s *sender) sendfile(r region, off, n int64) (int64, error) {
+func (s *sender) sendfile(ctx context.Context, r region, off, n int64) (int64, error) {
 	for sent := int64(0); sent < n; {
 		s.call = call{file: int(r.File().Fd()), off: r.Offset() + off + sent, size: int(n - sent)}
-		if err := s.do(); err != nil {
+		if err := s.do(ctx); err != nil {
 			return sent, err
 		}
 		switch s.call.err {
@@ -299,7 +300,7 @@ func (s *sender) sendfile(r region, off, n int64) (int64, error) {
 }
 
 // write sends all of p. more says that the rest of the frame follows.
-func (s *sender) write(p []byte, more bool) error {
+func (s *sender) write(ctx context.Context, p []byte, more bool) error {
 	if s.raw == nil {
 		return s.writePlain(p)
 	}
@@ -309,7 +310,7 @@ func (s *sender) write(p []byte, more bool) error {
 			n = min(n, bulk.Size)
 		}
 		s.call = call{bytes: p[:n], more: more || n < len(p)}
-		if err := s.do(); err != nil {
+		if err := s.do(ctx); err != nil {
 			return err
 		}
 		if s.call.err != nil {
@@ -353,9 +354,14 @@ func (s *sender) arm() error {
 }
 
 // do makes s.call once the socket takes something, waiting for that no longer
-// than the SendTimeout. What the kernel said is in s.call; the error is for
-// what kept it from being asked.
-func (s *sender) do() error {
+// than the SendTimeout; a bulk call waits for its pace before. What the kernel
+// said is in s.call; the error is for what kept it from being asked.
+func (s *sender) do(ctx context.Context) error {
+	if s.bulk {
+		if err := s.pace.Wait(ctx); err != nil {
+			return fmt.Errorf("%w: wait for the pace of bulk answers: %w", errSocket, err)
+		}
+	}
 	if err := s.arm(); err != nil {
 		return err
 	}
@@ -366,6 +372,7 @@ func (s *sender) do() error {
 		return s.socketFault(err)
 	}
 	if s.bulk {
+		s.pace.Did(s.call.n)
 		runtime.Gosched()
 	}
 	return nil

@@ -328,6 +328,34 @@ func TestStuckClientHoldsNoTurn(t *testing.T) {
 	wg.Wait()
 }
 
+// TestPaceHoldsBulkAnswersOnly: while more is owed than time will pay, a bulk
+// answer waits until its connection ends, and the tail's go out.
+func TestPaceHoldsBulkAnswersOnly(t *testing.T) {
+	pace := bulk.NewPace(1)
+	pace.Did(1 << 30)
+	s := newServer(t, Options{Handler: handlerFunc(nil), BulkPace: pace})
+	ours, theirs := tcpPair(t)
+	want := make([]byte, 300<<10)
+	if got, err := sendAll(t, s, ours, theirs, []piece{{bytes: want}}, false); err != nil || len(got) != len(want) {
+		t.Errorf("%d bytes of the tail arrived, %v", len(got), err)
+	}
+	gone := errors.New("the client is gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ours, theirs = tcpPair(t)
+	var snd sender
+	snd.init(ours, s)
+	ended := make(chan error, 1)
+	go func() { ended <- snd.sendPieces(ctx, []piece{{bytes: want}}, true) }()
+	cancel(gone)
+	if err := wait(t, ended, "end of the bulk answer"); !errors.Is(err, gone) {
+		t.Errorf("got %v", err)
+	}
+	ours.Close()
+	if n, err := io.Copy(io.Discard, theirs); n != 0 || err != nil {
+		t.Errorf("%d bytes of the bulk answer arrived, %v", n, err)
+	}
+}
+
 // TestSlowClientIsReset: the kernel keeps nothing for a client that was cut
 // off, and tells it.
 func TestSlowClientIsReset(t *testing.T) {
