@@ -35,6 +35,7 @@ type Broker struct {
 	listeners   listeners
 	producerIDs producerIDs
 	consumers   consumers
+	sessions    *fetch.Sessions
 	diskFull    atomic.Bool
 	// lookups bounds the offset look-ups by time that run at once.
 	lookups chan struct{}
@@ -64,15 +65,16 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 		return nil, err
 	}
 	b := &Broker{
-		options: o,
-		logger:  o.Logger,
-		cluster: o.Cluster,
-		apis:    apis(),
-		table:   Table(),
-		topics:  newTopics(),
-		lookups: make(chan struct{}, maxLookups),
-		swept:   make(chan struct{}, 1),
-		saving:  make(chan struct{}, 1),
+		options:  o,
+		logger:   o.Logger,
+		cluster:  o.Cluster,
+		apis:     apis(),
+		table:    Table(),
+		topics:   newTopics(),
+		sessions: fetch.NewSessions(fetch.SessionOptions{Slots: o.FetchSessions, Registerer: o.Registerer}),
+		lookups:  make(chan struct{}, maxLookups),
+		swept:    make(chan struct{}, 1),
+		saving:   make(chan struct{}, 1),
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	var err error

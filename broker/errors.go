@@ -102,6 +102,10 @@ func codeForEndpoint(endpointType int8) int16 {
 var (
 	// codeNoFetchSession tells a client to begin its fetch session anew.
 	codeNoFetchSession = kerr.FetchSessionIDNotFound.Code
+	// codeSessionEpoch and codeSessionNames tell it the same, and that its
+	// session is there.
+	codeSessionEpoch = kerr.InvalidFetchSessionEpoch.Code
+	codeSessionNames = kerr.FetchSessionTopicIDError.Code
 	// codeOffline tells a client that a partition has no leader at present.
 	codeOffline = kerr.LeaderNotAvailable.Code
 	// codeRebootstrap tells a client that it has come to another cluster or

@@ -17,9 +17,8 @@ import (
 // Fetch (key 1), versions 4 to 18.
 //
 // Reads are routed by package fetch; the connection reads no further request
-// while a fetch is parked, as in Kafka. There are no fetch sessions yet: every
-// answer says session 0, after which clients go on with full requests
-// (version 7, KIP-227). Version 12 may tell the last epoch fetched and is
+// while a fetch is parked, as in Kafka. Version 7 has fetch sessions (KIP-227),
+// see fetch_session.go. Version 12 may tell the last epoch fetched and is
 // answered with the diverging epoch, if any (KIP-595); from 13 topics are
 // named by id (KIP-516). What 11 (rack), 15 (replica state), 17 (directory id)
 // and 18 (high watermark) add concerns replicas, of which there is one. A client
@@ -27,19 +26,18 @@ import (
 
 func (b *Broker) handleFetch(ctx context.Context, r *wire.Request) (wire.Answer, error) {
 	req := r.Message.(*kmsg.FetchRequest)
-	if req.SessionID != 0 {
-		return b.answerFetch(r, &wire.FetchResponse{ErrorCode: codeNoFetchSession}, nil)
+	exchange, err := b.sessionOf(req)
+	if err != nil {
+		return b.answerFetch(r, &wire.FetchResponse{ErrorCode: sessionCode(err)}, nil)
 	}
-	resp := &wire.FetchResponse{Topics: make([]wire.FetchTopic, len(req.Topics))}
+	resp := &wire.FetchResponse{}
 	reads := &fetch.Request{
 		MinBytes:      int(req.MinBytes),
 		MaxBytes:      min(max(int(req.MaxBytes), 0), b.options.MaxFetchBytes),
 		MaxWait:       min(time.Duration(req.MaxWaitMillis)*time.Millisecond, maxFetchWait),
 		ReadCommitted: req.IsolationLevel == readCommitted,
 	}
-	for i := range req.Topics {
-		b.resolveFetch(req, i, &resp.Topics[i], reads)
-	}
+	b.resolveFetch(exchange.Partitions, req.Version >= fetchByID, resp, reads)
 	result, err := b.consumers.of(ctx, r.Conn.ID, b.options.Fetcher).Fetch(ctx, reads)
 	if err != nil {
 		return nil, err
@@ -48,6 +46,7 @@ func (b *Broker) handleFetch(ctx context.Context, r *wire.Request) (wire.Answer,
 	if asksTier(req) {
 		fillTier(resp, result)
 	}
+	endExchange(exchange, resp)
 	return b.answerFetch(r, resp, result)
 }
 
@@ -58,24 +57,24 @@ const readCommitted = 1
 // gone is noticed only by answering it.
 const maxFetchWait = 10 * time.Minute
 
-// resolveFetch finds the partitions of one topic of the request. What is
-// wrong with one is answered at once, together with what the others have.
-func (b *Broker) resolveFetch(req *kmsg.FetchRequest, i int, out *wire.FetchTopic, reads *fetch.Request) {
-	t := &req.Topics[i]
-	out.Topic, out.TopicID = t.Topic, record.TopicID(t.TopicID)
-	find := func(number int32) (*partition.Partition, error) { return b.partition(t.Topic, number) }
-	if req.Version >= 13 {
-		find = func(number int32) (*partition.Partition, error) { return b.partitionByID(out.TopicID, number) }
-	}
-	for _, want := range t.Partitions {
-		got := wire.NewFetchPartition(want.Partition)
-		read := fetch.PartitionRequest{Offset: record.Offset(want.FetchOffset), MaxBytes: max(int(want.PartitionMaxBytes), 0)}
-		p, err := find(want.Partition)
+// resolveFetch finds the partitions that are asked for and lays out the answer,
+// in their order. What is wrong with one is answered at once, together with what
+// the others have.
+func (b *Broker) resolveFetch(asked []fetch.SessionPartition, byID bool, resp *wire.FetchResponse, reads *fetch.Request) {
+	reads.Partitions = make([]fetch.PartitionRequest, len(asked))
+	for i := range asked {
+		want := &asked[i]
+		if i == 0 || !want.SameTopic(asked[i-1].SessionKey) {
+			resp.Topics = append(resp.Topics, wire.FetchTopic{Topic: want.Topic, TopicID: want.TopicID})
+		}
+		got, read := wire.NewFetchPartition(want.Partition), &reads.Partitions[i]
+		read.Offset, read.MaxBytes = want.Offset, want.MaxBytes
+		p, err := b.fetchedPartition(want.SessionKey, byID)
 		if err == nil {
-			err = checkEpoch(p, record.Epoch(want.CurrentLeaderEpoch))
+			err = checkEpoch(p, want.CurrentEpoch)
 		}
 		if err == nil {
-			got.DivergingEpoch = diverging(p, record.Epoch(want.LastFetchedEpoch), read.Offset)
+			got.DivergingEpoch = diverging(p, want.LastFetchedEpoch, read.Offset)
 		}
 		switch {
 		case err != nil:
@@ -86,9 +85,16 @@ func (b *Broker) resolveFetch(req *kmsg.FetchRequest, i int, out *wire.FetchTopi
 		default:
 			read.Partition = p
 		}
+		out := &resp.Topics[len(resp.Topics)-1]
 		out.Partitions = append(out.Partitions, got)
-		reads.Partitions = append(reads.Partitions, read)
 	}
+}
+
+func (b *Broker) fetchedPartition(k fetch.SessionKey, byID bool) (*partition.Partition, error) {
+	if byID {
+		return b.partitionByID(k.TopicID, k.Partition)
+	}
+	return b.partition(k.Topic, k.Partition)
 }
 
 // diverging tells a fetcher whose last epoch does not reach its offset in our

@@ -45,6 +45,9 @@ type Options struct {
 	// MaxFetchBytes is fetch.max.bytes, the most that one answer carries. 0
 	// means 55 MiB.
 	MaxFetchBytes int
+	// FetchSessions is how many fetch sessions there may be
+	// (max.incremental.fetch.session.cache.slots). 0 means 1,000, negative none.
+	FetchSessions int
 	// RetentionInterval is log.retention.check.interval.ms. 0 means 5 min.
 	RetentionInterval time.Duration
 	// DeleteTopics is delete.topic.enable: clients may delete topics.

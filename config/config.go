@@ -108,6 +108,8 @@ type Fetch struct {
 	// ColdMaxBytes bounds what one fetch takes from the store or past the
 	// page cache.
 	ColdMaxBytes int
+	// Sessions is how many incremental fetch sessions are kept.
+	Sessions int
 	// RemoteMaxWait bounds a fetch's wait for the store.
 	RemoteMaxWait time.Duration
 	// RemoteListOffsetsTimeout bounds a look-up by time in the store.

@@ -46,6 +46,7 @@ func (l *loader) fill(c *Config) {
 		TailBytes:                c.num("fetch.tail.bytes"),
 		BulkBytesPerSecond:       c.num("fetch.bulk.max.bytes.per.second"),
 		ColdMaxBytes:             c.int("fetch.cold.max.bytes"),
+		Sessions:                 c.int("max.incremental.fetch.session.cache.slots"),
 		RemoteMaxWait:            c.millis("remote.fetch.max.wait.ms"),
 		RemoteListOffsetsTimeout: c.millis("remote.list.offsets.request.timeout.ms"),
 		ReaderThreads:            c.int("remote.log.reader.threads"),

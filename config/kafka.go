@@ -117,7 +117,7 @@ const (
 	kafkaNetwork = `
 		connection.failed.authentication.delay.ms delete.records.purgatory.purge.interval.requests
 		max.connection.creation.rate max.connections.per.ip.overrides
-		max.incremental.fetch.session.cache.slots max.request.partition.size.limit num.io.threads
+		max.request.partition.size.limit num.io.threads
 		num.network.threads queued.max.requests quota.consumer.byte.rate quota.producer.byte.rate
 		socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
 		socket.listen.backlog.size socket.receive.buffer.bytes socket.send.buffer.bytes`

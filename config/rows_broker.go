@@ -72,6 +72,8 @@ func fetchSettings() []setting {
 			"Most bytes a second of all answers together that are not the tail's. 0 takes 400 MiB for each processor, -1 sets no bound."),
 		size(areaFetch, "fetch.cold.max.bytes", 4<<20, 1<<10, math.MaxInt32,
 			"Bytes of one fetch that may come from the object store or from disk past the page cache; the rest follows in later fetches."),
+		integer(areaFetch, "max.incremental.fetch.session.cache.slots", 1000, 0, 100_000,
+			"Incremental fetch sessions that are kept; clients without one name all their partitions in every fetch."),
 		millis(areaFetch, "remote.fetch.max.wait.ms", 500, 1,
 			"How long a fetch waits for data from the object store. The read goes on after that, for the next fetch."),
 		millis(areaFetch, "remote.list.offsets.request.timeout.ms", 30_000, 1,

@@ -11,6 +11,9 @@
 // fetch is answered goes on, and its result waits in the connection's Consumer
 // for the next fetch of the same partition at the same offset.
 //
+// Sessions know what each client wants and what it was told, so that requests
+// and answers say only what changes (KIP-227).
+//
 // It does not know the wire protocol and does not decide what is kept. The
 // long poll parks on the partitions' notifications: watch, read again, park.
 //
@@ -30,6 +33,9 @@
 //	I5  A partition whose read failed is answered with its error no sooner
 //	    than an empty answer would be: a store that is away makes no client
 //	    spin.
+//
+//	I6  A partition that a session wants and an answer does not name is as the
+//	    client was told last, without records and without an error.
 //
 // Goroutines: the workers of the three pools and the sweeper, which drops
 // results that nobody came for; owned by the Fetcher and ended by its Close.

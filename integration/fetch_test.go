@@ -76,19 +76,46 @@ func fetched(c *raw, req *kmsg.FetchRequest) []kmsg.FetchResponseTopicPartition 
 	return receiveFetch(c, req)
 }
 
+// wanted names a partition as a request of its version does.
+type wanted struct {
+	topic     string
+	id        [16]byte
+	partition int32
+}
+
+// wantedOf are the partitions of a request, in their order.
+func wantedOf(req *kmsg.FetchRequest) (all []wanted) {
+	for _, t := range req.Topics {
+		for _, p := range t.Partitions {
+			if req.Version < 13 {
+				all = append(all, wanted{topic: t.Topic, partition: p.Partition})
+			} else {
+				all = append(all, wanted{id: t.TopicID, partition: p.Partition})
+			}
+		}
+	}
+	return all
+}
+
 func receiveFetch(c *raw, req *kmsg.FetchRequest) []kmsg.FetchResponseTopicPartition {
 	c.t.Helper()
 	resp := c.receive(req).(*kmsg.FetchResponse)
 	wantCode(c.t, "fetch", resp.ErrorCode, nil)
-	if resp.SessionID != 0 || len(resp.Topics) != len(req.Topics) {
-		c.t.Fatalf("fetch: session %d, %d topics for %d", resp.SessionID, len(resp.Topics), len(req.Topics))
+	if resp.SessionID != 0 {
+		c.t.Fatalf("fetch: session %d", resp.SessionID)
 	}
+	wants := wantedOf(req)
 	var all []kmsg.FetchResponseTopicPartition
-	for i, topic := range resp.Topics {
-		if req.Version < 13 && topic.Topic != req.Topics[i].Topic || req.Version >= 13 && topic.TopicID != req.Topics[i].TopicID {
-			c.t.Fatalf("fetch: topic %d is %q, %x", i, topic.Topic, topic.TopicID)
+	for _, topic := range resp.Topics {
+		for _, p := range topic.Partitions {
+			if got := (wanted{topic.Topic, topic.TopicID, p.Partition}); len(wants) == 0 || got != wants[0] {
+				c.t.Fatalf("fetch: got %v, want %v", got, wants)
+			}
+			wants, all = wants[1:], append(all, p)
 		}
-		all = append(all, topic.Partitions...)
+	}
+	if len(wants) > 0 {
+		c.t.Fatalf("fetch: %v are missing", wants)
 	}
 	return all
 }
@@ -340,30 +367,6 @@ func TestFetchErrors(t *testing.T) {
 			}
 			wantCode(t, fmt.Sprintf("%s, epoch %d of %d", what, of, epoch), fetched(c, req)[0].ErrorCode, want)
 		}
-	}
-}
-
-// Fetch sessions are not offered: a client that asks for one gets none, and
-// one that believes to have one is told so.
-func TestFetchSessions(t *testing.T) {
-	b := testutil.StartBroker(t, nil)
-	createTopic(t, b, "s", 1)
-	c := dialRaw(t, b.Addr)
-	produceRaw(c, "s", recordtest.Batch(0))
-	topic := fetchTopicOf(c, "s")
-	for version := int16(7); version <= newestFetch; version++ {
-		for _, epoch := range []int32{0, -1} {
-			req := fetchRequest(version, fetchPartition{topic: topic})
-			req.SessionEpoch = epoch
-			if got := fetched(c, req)[0]; len(got.RecordBatches) == 0 {
-				t.Errorf("version %d, session epoch %d: %+v", version, epoch, got)
-			}
-		}
-		req := fetchRequest(version)
-		req.SessionID, req.SessionEpoch, req.MaxWaitMillis = 12345, 1, int32(forever.Milliseconds())
-		c.send(req)
-		resp := c.receive(req).(*kmsg.FetchResponse)
-		wantCode(t, fmt.Sprintf("version %d, an unknown session", version), resp.ErrorCode, kerr.FetchSessionIDNotFound)
 	}
 }
 

@@ -148,7 +148,7 @@ func (n *node) openDisk(ctx context.Context) error {
 // orNone is a setting as the options of a package take it: there 0 stands for
 // the default, and a negative value for nothing, which is what 0 means to
 // whoever set it.
-func orNone[T int64 | time.Duration](v T) T {
+func orNone[T int | int64 | time.Duration](v T) T {
 	if v == 0 {
 		return -1
 	}
@@ -320,6 +320,7 @@ func (n *node) openBroker(ctx context.Context) error {
 		AutoCreateTopics:   t.AutoCreate,
 		ClampReplication:   t.ClampReplication,
 		MaxFetchBytes:      f.MaxBytes,
+		FetchSessions:      orNone(f.Sessions),
 		RetentionInterval:  n.cfg.Log.RetentionCheckInterval,
 		DeleteTopics:       t.DeleteEnable,
 		DeleteGrace:        n.cfg.Tier.DeleteGrace,
