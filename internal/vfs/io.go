@@ -171,6 +171,9 @@ func (o *IO) Resident(f File, off, n int64) bool {
 	if o == nil || f.Fd() == InvalidFd || off < 0 || n <= 0 {
 		return true
 	}
+	if o.surelyResident(f, off, n) {
+		return true
+	}
 	found, want, known := o.residentPages(f, off, n)
 	return !known || found >= want
 }

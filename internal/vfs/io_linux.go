@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -173,6 +174,22 @@ func (p *platform) dropWritten(f File) {
 
 // residentPages counts the pages of [off, off+n) that are in the page cache
 // and the pages there are; known is false where no method works.
+// surelyResident says that all of a range is there, by one call that does not
+// need the file's size. What it does not say so of may be there as well.
+func (p *platform) surelyResident(f File, off, n int64) bool {
+	if n > maxSurely || off > math.MaxInt64-2*maxSurely || p.lanesOf(p.home).residency.method() != methodCachestat {
+		return false
+	}
+	page := int64(os.Getpagesize())
+	start := off / page * page
+	want := (off+n-start-1)/page + 1
+	found, err := p.calls.cachestat(int(f.Fd()), start, want*page)
+	return err == nil && found >= want
+}
+
+// maxSurely is far above what is sent or asked about at once.
+const maxSurely = 1 << 30
+
 func (p *platform) residentPages(f File, off, n int64) (found, want int64, known bool) {
 	t, err := p.target(f)
 	if err != nil {

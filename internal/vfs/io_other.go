@@ -36,6 +36,8 @@ func (platform) writeUncached(f File, p []byte, off int64) (int, error) { return
 
 func (platform) dropWritten(File) {}
 
+func (platform) surelyResident(File, int64, int64) bool { return false }
+
 func (platform) residentPages(File, int64, int64) (found, want int64, known bool) {
 	return 0, 0, false
 }
