@@ -98,7 +98,10 @@ func (c *conn) serve() {
 			c.respond(p)
 		}
 	}()
-	err := c.readAll()
+	err := c.begin()
+	if err == nil {
+		err = c.readAll()
+	}
 	close(c.queue)
 	switch {
 	case c.ctx.Err() != nil: // the writer failed first, and said so
@@ -113,6 +116,18 @@ func (c *conn) serve() {
 	}
 	c.cancel(errDone)
 	c.close()
+}
+
+// begin does what comes before the first request.
+func (c *conn) begin() error {
+	if t, ok := c.nc.(*tlsConn); ok {
+		err := t.handshake(c.reading)
+		if err != nil && c.reading.Err() != nil {
+			return errDraining
+		}
+		return err
+	}
+	return nil
 }
 
 // fail ends the connection at once. Only the first reason is reported.
@@ -131,15 +146,21 @@ func (c *conn) fail(err error) {
 // on holding what the client does not take, megabytes of it, for minutes, and
 // give up in the end without a word to the client.
 func (c *conn) discardUnsent() {
-	if tcp, ok := c.nc.(*net.TCPConn); ok {
+	if tcp := tcpOf(c.nc); tcp != nil {
 		// It fails only on a socket that is closed, which holds nothing.
 		_ = tcp.SetLinger(0)
 	}
 }
 
-// close closes the socket, which may be closed already.
+// close closes the socket, which may be closed already. A TLS session is not
+// ended here: linger did so, or there is nobody to tell, and to wait for it
+// would keep a stuck client's connection open.
 func (c *conn) close() {
-	if err := c.nc.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+	end := c.nc.Close
+	if tcp := tcpOf(c.nc); tcp != nil {
+		end = tcp.Close
+	}
+	if err := end(); err != nil && !errors.Is(err, net.ErrClosed) {
 		c.s.o.Logger.Debug("closing a connection failed", "event", "close_failed", "remote", c.info.RemoteAddr, "error", err)
 	}
 }
@@ -391,11 +412,14 @@ func (c *conn) send(req *Request, resp *Response) (err error) {
 // bytes in it makes the kernel send a reset, which could overtake answers that
 // the client has not received yet.
 func (c *conn) linger() {
-	tcp, ok := c.nc.(*net.TCPConn)
-	if !ok || c.ctx.Err() != nil {
+	tcp := tcpOf(c.nc)
+	if tcp == nil || c.ctx.Err() != nil {
 		return
 	}
 	c.lingering.Store(true)
+	if t, ok := c.nc.(*tlsConn); ok && t.CloseWrite() != nil {
+		return
+	}
 	if tcp.CloseWrite() != nil || tcp.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
 		return
 	}
@@ -408,6 +432,9 @@ func (c *conn) report(err error) {
 	log := c.s.o.Logger.With("remote", c.info.RemoteAddr, "listener", c.info.Listener, "connection", c.info.ID)
 	switch {
 	case err == nil, errors.Is(err, io.EOF), errors.Is(err, errDraining), errors.Is(err, errServerClosed):
+	case errors.Is(err, errHandshake):
+		c.s.counters.handshakes.Add(1)
+		log.Warn("closing a connection without a TLS session", "event", "tls_handshake_failed", "error", err)
 	case errors.Is(err, errMalformed):
 		c.s.counters.malformed.Add(1)
 		log.Warn("closing a connection for a malformed frame", "event", "frame_malformed", "error", err)

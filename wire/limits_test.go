@@ -292,7 +292,7 @@ func TestAcceptGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, log := bubble(t, Options{})
 		ln := &failing{failures: 20, conns: make(chan net.Conn)}
-		s.wg.Go(func() { s.accept(ln, "TEST") })
+		s.wg.Go(func() { s.accept(ln, "TEST", nil) })
 		theirs, ours := net.Pipe()
 		ln.conns <- ours
 		c := newClient(t, theirs)

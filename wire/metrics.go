@@ -82,6 +82,7 @@ func (m *metrics) read(factory promauto.Factory, s *Server) {
 	counter(closed, closedHelp, prometheus.Labels{"reason": "malformed"}, c.malformed.Load)
 	counter(closed, closedHelp, prometheus.Labels{"reason": "unsupported"}, c.unsupported.Load)
 	counter(closed, closedHelp, prometheus.Labels{"reason": "slow"}, c.slow.Load)
+	counter(closed, closedHelp, prometheus.Labels{"reason": "handshake"}, c.handshakes.Load)
 	counter(closed, closedHelp, prometheus.Labels{"reason": "limit"}, c.refused.Load)
 	counter("firn_send_cold_chunks_total", "Pieces of answers that had left the page cache between the fetch and the send.", nil, c.cold.Load)
 	factory.NewGaugeFunc(prometheus.GaugeOpts{Name: "firn_connections", Help: "Client connections that are open."}, func() float64 {

@@ -35,6 +35,8 @@ const (
 	// plainWrite is written at a time to a connection that is not TCP, each
 	// with the whole SendTimeout.
 	plainWrite = 64 << 10
+	// sealedMore is more than TLS adds to bulk.Size bytes.
+	sealedMore = 1 << 10
 )
 
 var (
@@ -92,6 +94,7 @@ func (p piece) gathers() bool {
 type sender struct {
 	nc       net.Conn
 	raw      syscall.RawConn // nil when the connection is not TCP
+	tls      *tlsConn        // nil when records go as they are
 	turns    *bulk.Turns
 	pace     *bulk.Pace
 	timeout  time.Duration
@@ -124,11 +127,23 @@ func (s *sender) init(nc net.Conn, srv *Server) {
 	s.nc, s.turns, s.pace, s.timeout, s.chunks = nc, srv.o.Turns, srv.o.BulkPace, srv.o.SendTimeout, srv.o.ChunkReader
 	s.pool, s.counters = &srv.pool, &srv.counters
 	s.attempt = s.tryCall
-	if tcp, ok := nc.(*net.TCPConn); ok {
+	if tcp := tcpOf(nc); tcp != nil {
 		// It fails only on a connection that is closed, which plain writes
 		// will find out as well.
 		s.raw, _ = tcp.SyscallConn()
 	}
+	s.tls, _ = nc.(*tlsConn)
+}
+
+// tcpOf is the TCP connection that nc is, or is made over; nil for none.
+func tcpOf(nc net.Conn) *net.TCPConn {
+	switch c := nc.(type) {
+	case *net.TCPConn:
+		return c
+	case *tlsConn:
+		return c.tcp
+	}
+	return nil
 }
 
 // sendBytes sends one whole frame from memory.
@@ -241,7 +256,7 @@ func (s *sender) sendRegion(ctx context.Context, r region, more bool) error {
 			s.pool.put(buf)
 		}
 	}()
-	direct := haveSendfile && s.raw != nil && r.File().Fd() != vfs.InvalidFd
+	direct := haveSendfile && s.raw != nil && s.tls == nil && r.File().Fd() != vfs.InvalidFd
 	size := r.Len()
 	for off := int64(0); off < size; {
 		n := min(regionChunk, size-off)
@@ -301,13 +316,44 @@ func (s *sender) sendfile(ctx context.Context, r region, off, n int64) (int64, e
 
 // write sends all of p. more says that the rest of the frame follows.
 func (s *sender) write(ctx context.Context, p []byte, more bool) error {
-	if s.raw == nil {
+	switch {
+	case s.raw == nil:
 		return s.writePlain(p)
+	case s.tls != nil:
+		return s.writeSealed(ctx, p, more)
 	}
+	return s.writeRaw(ctx, p, more)
+}
+
+// writeSealed sends all of p in TLS records, as many at a time as one call
+// sends of what goes as it is.
+func (s *sender) writeSealed(ctx context.Context, p []byte, more bool) error {
+	buf := s.pool.get(min(len(p), bulk.Size) + sealedMore)
+	defer s.pool.put(buf)
+	for len(p) > 0 {
+		n := min(len(p), bulk.Size)
+		rest := more || n < len(p)
+		err := s.tls.seal(p[:n], buf.b[:0], func(sealed []byte) error {
+			buf.b = sealed // it may have grown
+			return s.writeRaw(ctx, sealed, rest)
+		})
+		if err != nil {
+			return err
+		}
+		if s.bulk {
+			bulk.Yield() // sealing took as long as the call
+		}
+		p = p[n:]
+	}
+	return nil
+}
+
+// writeRaw sends all of p to the socket.
+func (s *sender) writeRaw(ctx context.Context, p []byte, more bool) error {
 	for len(p) > 0 {
 		n := len(p)
 		if s.bulk {
-			n = min(n, bulk.Size)
+			n = min(n, bulk.Size+sealedMore)
 		}
 		s.call = call{bytes: p[:n], more: more || n < len(p)}
 		if err := s.do(ctx); err != nil {

@@ -4,6 +4,7 @@ package wire
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -58,7 +59,17 @@ func New(o Options) (*Server, error) {
 // Listen accepts TCP connections at addr (host:port, port 0 for any) from now
 // until Close, and returns the address it got. name is what ConnInfo.Listener
 // says.
-func (s *Server) Listen(name, addr string) (net.Addr, error) {
+func (s *Server) Listen(name, addr string) (net.Addr, error) { return s.ListenTLS(name, addr, nil) }
+
+// ListenTLS is Listen for clients that speak TLS, as config says; nil is Listen.
+// config must not be changed afterwards.
+func (s *Server) ListenTLS(name, addr string, config *tls.Config) (net.Addr, error) {
+	if config != nil {
+		// Answers are large: records of a full 16 KiB from the first one on
+		// cost half of what small ones do.
+		config = config.Clone()
+		config.DynamicRecordSizingDisabled = true
+	}
 	var lc net.ListenConfig
 	ln, err := lc.Listen(s.intake, "tcp", addr)
 	if err != nil {
@@ -70,19 +81,22 @@ func (s *Server) Listen(name, addr string) (net.Addr, error) {
 		return nil, errors.Join(fmt.Errorf("listen for %s: %w", name, net.ErrClosed), ln.Close())
 	}
 	s.listeners = append(s.listeners, ln)
-	s.wg.Go(func() { s.accept(ln, name) })
+	s.wg.Go(func() { s.accept(ln, name, config) })
 	return ln.Addr(), nil
 }
 
 // accept admits connections until the listener is closed. A lack of
 // descriptors or memory passes: it waits a little and goes on.
-func (s *Server) accept(ln net.Listener, name string) {
+func (s *Server) accept(ln net.Listener, name string, config *tls.Config) {
 	const first, longest = 5 * time.Millisecond, time.Second
 	wait := first
 	for {
 		nc, err := ln.Accept()
 		if err == nil {
 			wait = first
+			if tcp, ok := nc.(*net.TCPConn); ok && config != nil {
+				nc = newTLSConn(tcp, config)
+			}
 			s.admit(nc, name)
 			continue
 		}

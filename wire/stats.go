@@ -28,6 +28,8 @@ type Stats struct {
 	// BulkTurns were taken by bulk answers, those that found the socket full
 	// included.
 	BulkTurns uint64
+	// FailedHandshakes counts clients with which no TLS session came about.
+	FailedHandshakes uint64
 	// SlowClients were closed for taking nothing within SendTimeout.
 	SlowClients uint64
 }
@@ -37,7 +39,7 @@ type counters struct {
 	accepted, refused                atomic.Uint64
 	requests, malformed, unsupported atomic.Uint64
 	sendfile, pread, memory          atomic.Uint64
-	cold, turns, slow                atomic.Uint64
+	cold, turns, slow, handshakes    atomic.Uint64
 }
 
 // Stats reads all counters. They are not read at one instant.
@@ -52,5 +54,6 @@ func (s *Server) Stats() Stats {
 		Requests: c.requests.Load(), Malformed: c.malformed.Load(), Unsupported: c.unsupported.Load(),
 		SendfileBytes: c.sendfile.Load(), PreadBytes: c.pread.Load(), MemoryBytes: c.memory.Load(),
 		ColdChunks: c.cold.Load(), BulkTurns: c.turns.Load(), SlowClients: c.slow.Load(),
+		FailedHandshakes: c.handshakes.Load(),
 	}
 }
