@@ -34,6 +34,8 @@ type Node struct {
 type Network struct {
 	// Listeners has at least one element; names and addresses differ.
 	Listeners []Listener
+	// TLS is what all listeners with TLS have in common.
+	TLS TLS
 	// MaxRequestBytes is the size of the largest frame.
 	MaxRequestBytes int
 	// RequestMemory bounds the bytes of all frames that are held at once; it
@@ -51,6 +53,8 @@ type Listener struct {
 	// Name is in capitals.
 	Name string
 	Bind Address
+	// TLS says that clients speak TLS, as Network.TLS says.
+	TLS bool
 	// Advertised is what clients are told. Its port is 0 when Bind's is and
 	// nothing else was set: the bound port is meant.
 	Advertised Address

@@ -15,6 +15,7 @@ func (l *loader) fill(c *Config) {
 	c.Node.ID = l.nodeID(c)
 	c.Network = Network{
 		Listeners:           l.listeners(c),
+		TLS:                 l.tls(c),
 		MaxRequestBytes:     c.int("socket.request.max.bytes"),
 		RequestMemory:       c.num("queued.max.request.bytes"),
 		MaxConnections:      c.int("max.connections"),

@@ -163,11 +163,10 @@ const (
 		sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
 		sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class
 		sasl.server.max.receive.size security.inter.broker.protocol security.providers
-		ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites ssl.client.auth
-		ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.engine.factory.class
-		ssl.key.password ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key
-		ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.principal.mapping.rules
+		ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites
+		ssl.endpoint.identification.algorithm ssl.engine.factory.class
+		ssl.key.password ssl.keymanager.algorithm
+		ssl.keystore.password ssl.principal.mapping.rules
 		ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
-		ssl.truststore.certificates ssl.truststore.location ssl.truststore.password
-		ssl.truststore.type super.users`
+		ssl.truststore.password super.users`
 )

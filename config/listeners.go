@@ -12,8 +12,11 @@ import (
 	"strings"
 )
 
-// protocolPlaintext is the one security protocol that is supported.
-const protocolPlaintext = "PLAINTEXT"
+// The security protocols that are supported.
+const (
+	protocolPlaintext = "PLAINTEXT"
+	protocolSSL       = "SSL"
+)
 
 // listeners reads listeners, their protocols and what is advertised, and
 // refuses what would be open to the network without authentication.
@@ -30,7 +33,8 @@ func (l *loader) listeners(c *Config) []Listener {
 		if slices.Contains(controllers, name) {
 			continue
 		}
-		if err := checkProtocol(name, protocols); err != nil {
+		secure, err := checkProtocol(name, protocols)
+		if err != nil {
 			l.blame(c, "listeners", err.Error())
 			continue
 		}
@@ -40,8 +44,13 @@ func (l *loader) listeners(c *Config) []Listener {
 			l.blame(c, "listeners", "want each name and each address once, "+e+" clashes with "+out[clash].Name+"://"+out[clash].Bind.String())
 			continue
 		}
-		l.refuseInsecure(c, "listeners", e, addr)
-		out = append(out, Listener{Name: name, Bind: addr})
+		if !secure || c.text("ssl.client.auth") != "required" {
+			l.refuseInsecure(c, "listeners", e, addr)
+		}
+		if secure && !hasKeystore(c) {
+			l.blame(c, "listeners", e+" needs a certificate: set ssl.keystore.location, or ssl.keystore.certificate.chain and ssl.keystore.key")
+		}
+		out = append(out, Listener{Name: name, Bind: addr, TLS: secure})
 	}
 	if len(out) == 0 && len(l.faults) == 0 {
 		l.blame(c, "listeners", "want at least one listener for clients")
@@ -71,18 +80,21 @@ func (l *loader) protocolMap(c *Config) map[string]string {
 	return m
 }
 
-func checkProtocol(name string, protocols map[string]string) error {
+// checkProtocol says whether a listener speaks TLS.
+func checkProtocol(name string, protocols map[string]string) (secure bool, err error) {
 	protocol, ok := protocols[name]
 	if !ok {
 		protocol = name
 	}
 	switch protocol {
 	case protocolPlaintext:
-		return nil
-	case "SSL", "SASL_PLAINTEXT", "SASL_SSL":
-		return fmt.Errorf("listener %s uses %s, only %s is supported", name, protocol, protocolPlaintext)
+		return false, nil
+	case protocolSSL:
+		return true, nil
+	case "SASL_PLAINTEXT", "SASL_SSL":
+		return false, fmt.Errorf("listener %s uses %s, only %s and %s are supported", name, protocol, protocolPlaintext, protocolSSL)
 	}
-	return fmt.Errorf("listener %s has no protocol in listener.security.protocol.map", name)
+	return false, fmt.Errorf("listener %s has no protocol in listener.security.protocol.map", name)
 }
 
 // parseListener takes NAME://host:port apart.

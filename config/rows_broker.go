@@ -3,6 +3,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -26,8 +27,8 @@ func networkSettings() []setting {
 			"Addresses that clients connect to, as NAME://host:port. An empty host means all interfaces; port 0 takes a free one."),
 		list(areaNetwork, "advertised.listeners", "",
 			"Addresses that clients are told to connect to, by listener name; those of listeners when empty."),
-		list(areaNetwork, "listener.security.protocol.map", "PLAINTEXT:PLAINTEXT",
-			"Security protocol of each listener name, as NAME:PROTOCOL. Only PLAINTEXT is supported. A name that is not listed must be a protocol itself."),
+		list(areaNetwork, "listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,SSL:SSL",
+			"Security protocol of each listener name, as NAME:PROTOCOL. PLAINTEXT and SSL are supported. A name that is not listed must be a protocol itself."),
 		list(areaNetwork, "controller.listener.names", "",
 			"Listeners that only Kafka's controllers use. They are not opened here."),
 		boolean(areaNetwork, "firn.listeners.allow.insecure", false,
@@ -44,6 +45,29 @@ func networkSettings() []setting {
 			"A connection on which nothing happens for this long is closed."),
 		millis(areaNetwork, "fetch.send.timeout.ms", 30_000, 1,
 			"A connection that takes no byte of an answer for this long is closed."),
+	}
+}
+
+// tlsSettings are those of listeners with TLS. A key or certificate is text in
+// PEM, in the setting itself or in a file, as Kafka takes it since 2.7.
+func tlsSettings() []setting {
+	pem := func(v string) error {
+		if v != "PEM" {
+			return errors.New("want PEM")
+		}
+		return nil
+	}
+	return []setting{
+		text(areaNetwork, "ssl.keystore.type", "PEM", "Form of the keystore. Only PEM is supported.", pem),
+		text(areaNetwork, "ssl.keystore.location", "", "File with the private key and the certificate chain of listeners with TLS, in PEM. It is read at the start.", nil),
+		text(areaNetwork, "ssl.keystore.certificate.chain", "", "The certificate chain itself, in PEM, in place of ssl.keystore.location.", nil),
+		secret(areaNetwork, "ssl.keystore.key", "The private key to ssl.keystore.certificate.chain itself, in PEM (PKCS #8, PKCS #1 or SEC 1), not encrypted."),
+		text(areaNetwork, "ssl.truststore.type", "PEM", "Form of the truststore. Only PEM is supported.", pem),
+		text(areaNetwork, "ssl.truststore.location", "", "File with the certificates that sign those of clients, in PEM. It is read at the start.", nil),
+		text(areaNetwork, "ssl.truststore.certificates", "", "The certificates themselves, in PEM, in place of ssl.truststore.location.", nil),
+		text(areaNetwork, "ssl.client.auth", "none", "Whether clients show a certificate that the truststore vouches for: none, requested (one that is shown must be good) or required.",
+			oneOf("none", "requested", "required")),
+		list(areaNetwork, "ssl.enabled.protocols", "TLSv1.2,TLSv1.3", "Versions of TLS that are spoken: TLSv1.2, TLSv1.3 or both."),
 	}
 }
 

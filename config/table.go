@@ -64,7 +64,7 @@ type table struct {
 
 var settings = sync.OnceValue(func() *table {
 	t := &table{byName: make(map[string]*setting), byEnv: make(map[string]string)}
-	for _, s := range slices.Concat(nodeSettings(), networkSettings(), topicSettings(), logSettings(), fetchSettings(), tierSettings(), operationSettings(), topicDefaultSettings()) {
+	for _, s := range slices.Concat(nodeSettings(), networkSettings(), tlsSettings(), topicSettings(), logSettings(), fetchSettings(), tierSettings(), operationSettings(), topicDefaultSettings()) {
 		t.byName[s.name] = &s
 		t.names = append(t.names, s.name)
 		t.byEnv[envName(s.name)] = s.name

@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -83,7 +85,7 @@ func (d *doctor) checkAdvertised(ctx context.Context) {
 	for _, l := range d.cfg.Network.Listeners {
 		name := "advertised by " + l.Name
 		if d.status != nil && l.Bind.Port != 0 {
-			d.askAdvertised(ctx, name, reachable(l.Bind))
+			d.askListener(ctx, name, l)
 			continue
 		}
 		ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", l.Advertised.Host)
@@ -117,18 +119,47 @@ func reachable(bind config.Address) string {
 	return addr
 }
 
+// askListener asks the broker by one of its listeners, in TLS if that speaks it,
+// where the broker's own certificates are trusted and its name must be in them.
+func (d *doctor) askListener(ctx context.Context, name string, l config.Listener) {
+	if !l.TLS {
+		d.askAdvertised(ctx, name, reachable(l.Bind), nil)
+		return
+	}
+	const cure = "see that ssl.keystore.* holds a good certificate and its key"
+	own, err := keystore(d.cfg.Network.TLS)
+	if err != nil {
+		d.fail(name, cure, "%v", err)
+		return
+	}
+	if d.cfg.Network.TLS.ClientAuth == config.ClientAuthRequired {
+		d.ok(name, "clients are told %s; it was not asked, since clients must show a certificate", l.Advertised)
+		return
+	}
+	roots := x509.NewCertPool()
+	for _, der := range own.Certificate {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			d.fail(name, cure, "%v", err)
+			return
+		}
+		roots.AddCert(c)
+	}
+	d.askAdvertised(ctx, name, reachable(l.Bind), &tls.Config{RootCAs: roots, ServerName: l.Advertised.Host, MinVersion: tls.VersionTLS12})
+}
+
 // askAdvertised asks the broker where its brokers are, and whether the same
 // cluster answers there.
-func (d *doctor) askAdvertised(ctx context.Context, name, at string) {
+func (d *doctor) askAdvertised(ctx context.Context, name, at string, secure *tls.Config) {
 	const cure = "set advertised.listeners to a name and port that clients can reach"
-	told, err := metadataOf(ctx, at)
+	told, err := metadataOf(ctx, at, secure)
 	if err != nil {
 		d.fail(name, "see the log of the broker", "%s does not answer: %v", at, err)
 		return
 	}
 	for _, b := range told.Brokers {
 		addr := net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
-		there, err := metadataOf(ctx, addr)
+		there, err := metadataOf(ctx, addr, secure)
 		switch {
 		case err != nil:
 			d.fail(name, cure, "clients are told %s, which does not answer from here: %v", addr, err)
@@ -141,10 +172,14 @@ func (d *doctor) askAdvertised(ctx context.Context, name, at string) {
 }
 
 // metadataOf asks one address for its brokers, as a client begins.
-func metadataOf(ctx context.Context, addr string) (kadm.Metadata, error) {
+func metadataOf(ctx context.Context, addr string, secure *tls.Config) (kadm.Metadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ClientID("firn-doctor"), kgo.DialTimeout(dialTimeout), kgo.RequestRetries(0))
+	opts := []kgo.Opt{kgo.SeedBrokers(addr), kgo.ClientID("firn-doctor"), kgo.DialTimeout(dialTimeout), kgo.RequestRetries(0)}
+	if secure != nil {
+		opts = append(opts, kgo.DialTLSConfig(secure))
+	}
+	cl, err := kgo.NewClient(opts...)
 	if err != nil {
 		return kadm.Metadata{}, err
 	}

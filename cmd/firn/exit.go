@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -70,7 +71,8 @@ func codeOf(err error) int {
 	// Not any net.Error: the error numbers of the disk are such, too. And who
 	// cannot listen has nobody to reach.
 	var network *net.OpError
-	if errors.As(err, &network) && network.Op != "listen" || errors.Is(err, context.DeadlineExceeded) {
+	var untrusted *tls.CertificateVerificationError
+	if errors.As(err, &network) && network.Op != "listen" || errors.As(err, &untrusted) || errors.Is(err, context.DeadlineExceeded) {
 		return exitUnreachable
 	}
 	return exitFailed

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -370,7 +371,14 @@ func (n *node) listen(context.Context) error {
 		if port != 0 {
 			advertise()
 		}
-		bound, err := n.server.Listen(l.Name, l.Bind.String())
+		var secure *tls.Config
+		if l.TLS {
+			var err error
+			if secure, err = serverTLS(w.TLS); err != nil {
+				return fmt.Errorf("listener %s: %w", l.Name, err)
+			}
+		}
+		bound, err := n.server.ListenTLS(l.Name, l.Bind.String(), secure)
 		if err != nil {
 			return fmt.Errorf("listener %s: %w", l.Name, err)
 		}

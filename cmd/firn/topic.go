@@ -31,13 +31,34 @@ func newTopicCommand(a *app) *cobra.Command {
 type clientFlags struct {
 	brokers []string
 	timeout time.Duration
+	tls     tlsFlags
 }
 
 func addClient(cmd *cobra.Command) *clientFlags {
 	c := &clientFlags{}
 	cmd.Flags().StringSliceVarP(&c.brokers, "brokers", "b", []string{"127.0.0.1:9092"}, "`addresses` of brokers to begin with")
 	cmd.Flags().DurationVar(&c.timeout, "timeout", 30*time.Second, "give up after this `time`")
+	c.tls.add(cmd)
 	return c
+}
+
+// client makes a client with what every one has, and more.
+func (c *clientFlags) client(more ...kgo.Opt) (*kgo.Client, error) {
+	opts := append([]kgo.Opt{
+		kgo.SeedBrokers(c.brokers...), kgo.ClientID("firn"), kgo.DialTimeout(5 * time.Second), kgo.RequestRetries(2),
+	}, more...)
+	secure, err := c.tls.config()
+	if err != nil {
+		return nil, exit(exitUsage, err)
+	}
+	if secure != nil {
+		opts = append(opts, kgo.DialTLSConfig(secure))
+	}
+	cl, err := kgo.NewClient(opts...)
+	if err != nil {
+		return nil, exitf(exitUsage, "brokers %s: %w", strings.Join(c.brokers, ","), err)
+	}
+	return cl, nil
 }
 
 // with runs f with a client for at most the timeout. An error about the
@@ -45,14 +66,9 @@ func addClient(cmd *cobra.Command) *clientFlags {
 func (c *clientFlags) with(ctx context.Context, f func(ctx context.Context, adm *kadm.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	cl, err := kgo.NewClient(
-		kgo.SeedBrokers(c.brokers...),
-		kgo.ClientID("firn"),
-		kgo.DialTimeout(5*time.Second),
-		kgo.RequestRetries(2),
-	)
+	cl, err := c.client()
 	if err != nil {
-		return exitf(exitUsage, "brokers %s: %w", strings.Join(c.brokers, ","), err)
+		return err
 	}
 	adm := kadm.NewClient(cl)
 	defer adm.Close()

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // consumeOptions are the flags of firn topic consume.
@@ -54,9 +53,9 @@ func newTopicConsume(a *app) *cobra.Command {
 			if o.count < 0 {
 				return exitf(exitUsage, "-n %d: want a number from 1 up, or 0 for all", o.count)
 			}
-			cl, err := kgo.NewClient(kgo.SeedBrokers(client.brokers...), kgo.ClientID("firn"), kgo.DialTimeout(5*time.Second), kgo.RequestRetries(2))
+			cl, err := client.client()
 			if err != nil {
-				return exitf(exitUsage, "brokers %s: %w", strings.Join(client.brokers, ","), err)
+				return err
 			}
 			defer cl.Close()
 			c := &consumer{o: &o, app: a, cl: cl, adm: kadm.NewClient(cl), topic: args[0], patience: client.timeout, format: format}

@@ -46,11 +46,10 @@ func newTopicProduce(a *app) *cobra.Command {
 			if err != nil {
 				return exit(exitUsage, err)
 			}
-			opts = append(opts, kgo.SeedBrokers(client.brokers...), kgo.ClientID("firn"), kgo.DefaultProduceTopic(args[0]),
-				kgo.AllowAutoTopicCreation(), kgo.RecordDeliveryTimeout(client.timeout))
-			cl, err := kgo.NewClient(opts...)
+			opts = append(opts, kgo.DefaultProduceTopic(args[0]), kgo.AllowAutoTopicCreation(), kgo.RecordDeliveryTimeout(client.timeout))
+			cl, err := client.client(opts...)
 			if err != nil {
-				return exitf(exitUsage, "brokers %s: %w", strings.Join(client.brokers, ","), err)
+				return err
 			}
 			defer cl.Close()
 			n, err := o.produce(cmd.Context(), a, cl, args[1:])
