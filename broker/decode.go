@@ -33,7 +33,7 @@ func findTimestamp(batch record.Batch, from record.Offset, ts int64) (offset rec
 	if h.IsLogAppendTime() {
 		return whole()
 	}
-	section, err := decompress(h.Codec(), batch[record.HeaderSize:])
+	section, err := Decompress(h.Codec(), batch[record.HeaderSize:])
 	if err != nil {
 		return whole()
 	}
@@ -48,8 +48,11 @@ func findTimestamp(batch record.Batch, from record.Offset, ts int64) (offset rec
 	return 0, 0, false
 }
 
-// decompress unpacks the record section of a batch, at most maxDecoded bytes.
-func decompress(codec record.Codec, section []byte) ([]byte, error) {
+// Decompress unpacks the record section of a batch; one that is not compressed
+// is returned as it is. The error wraps ErrTooMuchDecoded for one that unpacks
+// to more than 64 MiB; everything else says that the bytes are not what the
+// codec packs.
+func Decompress(codec record.Codec, section []byte) ([]byte, error) {
 	switch codec {
 	case record.CodecNone:
 		return section, nil
@@ -74,7 +77,9 @@ func decompress(codec record.Codec, section []byte) ([]byte, error) {
 	return nil, fmt.Errorf("%w: codec %d is not known", record.ErrInvalidBatch, codec)
 }
 
-var errTooMuchDecoded = errors.New("records decompress to more than is allowed")
+// ErrTooMuchDecoded says that records were not decompressed since they would
+// take too much memory.
+var ErrTooMuchDecoded = errors.New("records decompress to more than is allowed")
 
 func readBounded(r io.Reader) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxDecoded+1))
@@ -82,7 +87,7 @@ func readBounded(r io.Reader) ([]byte, error) {
 		return nil, fmt.Errorf("decompress records: %w", err)
 	}
 	if len(b) > maxDecoded {
-		return nil, errTooMuchDecoded
+		return nil, ErrTooMuchDecoded
 	}
 	return b, nil
 }
@@ -126,7 +131,7 @@ func appendSnappy(out, block []byte) ([]byte, error) {
 		return nil, fmt.Errorf("decompress snappy records: %w", err)
 	}
 	if n > maxDecoded-len(out) {
-		return nil, errTooMuchDecoded
+		return nil, ErrTooMuchDecoded
 	}
 	decoded, err := s2.Decode(make([]byte, n), block)
 	if err != nil {

@@ -105,12 +105,12 @@ func TestDecompressIsBounded(t *testing.T) {
 	bomb := make([]byte, maxDecoded+1)
 	for _, name := range []string{"gzip", "snappy", "lz4", "zstd"} {
 		c := compressors[name]
-		if _, err := decompress(c.codec, c.pack(bomb)); err == nil {
+		if _, err := Decompress(c.codec, c.pack(bomb)); err == nil {
 			t.Errorf("%s: %d bytes were unpacked, at most %d are allowed", name, len(bomb), maxDecoded)
 		}
 	}
-	if _, err := decompress(record.CodecSnappy, compressors["snappy"].pack(bomb)); !errors.Is(err, errTooMuchDecoded) {
-		t.Errorf("snappy: %v, want errTooMuchDecoded before anything is allocated", err)
+	if _, err := Decompress(record.CodecSnappy, compressors["snappy"].pack(bomb)); !errors.Is(err, ErrTooMuchDecoded) {
+		t.Errorf("snappy: %v, want ErrTooMuchDecoded before anything is allocated", err)
 	}
 }
 

@@ -21,6 +21,21 @@ type Record struct {
 	Key, Value     []byte
 	// Headers is the number of headers.
 	Headers int
+	// headers are those headers as they are stored, checked.
+	headers []byte
+}
+
+// EachHeader goes through the headers, key and value. Both alias the record
+// section; a value of nil is Kafka's null.
+func (r Record) EachHeader() iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		c := cursor{rest: r.headers}
+		for range r.Headers {
+			if !yield(c.bytes("header key", false), c.bytes("header value", true)) {
+				return
+			}
+		}
+	}
 }
 
 // RecordOffset is the offset of a record of the batch.
@@ -83,6 +98,7 @@ func splitRecord(b []byte) (Record, []byte, error) {
 	if c.err == nil && (headers < 0 || int(headers) > len(c.rest)/2) {
 		c.err = fmt.Errorf("%w: %d headers in %d bytes", ErrCorruptBatch, headers, len(c.rest))
 	}
+	r.headers = c.rest
 	for range headers {
 		if c.err != nil {
 			break

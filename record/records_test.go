@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -43,6 +44,13 @@ func TestRecords(t *testing.T) {
 	}
 	if string(got[0].Key) != "k" || got[1].Key != nil || string(got[0].Value) != "a" || got[1].Value != nil || got[2].Value == nil {
 		t.Errorf("keys and values: %+v", got)
+	}
+	var headers []string
+	for k, v := range got[2].EachHeader() {
+		headers = append(headers, string(k)+"="+string(v))
+	}
+	if !slices.Equal(headers, []string{"header-0=0", "header-1=1"}) {
+		t.Errorf("headers %q", headers)
 	}
 	b.SetLogAppendTime(77)
 	if ts := b.Header().RecordTimestamp(got[1]); ts != 77 {
@@ -146,6 +154,14 @@ func FuzzRecords(f *testing.F) {
 		total, last := 0, int32(-1)
 		for _, r := range got {
 			total += len(r.Key) + len(r.Value) + 2*r.Headers
+			headers := 0
+			for k, v := range r.EachHeader() {
+				headers++
+				total += len(k) + len(v)
+			}
+			if headers != r.Headers {
+				t.Fatalf("%d headers, want %d", headers, r.Headers)
+			}
 			if r.OffsetDelta <= last || r.OffsetDelta > lastDelta {
 				t.Fatalf("offset delta %d after %d, at most %d", r.OffsetDelta, last, lastDelta)
 			}
