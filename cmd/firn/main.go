@@ -36,6 +36,7 @@ func commands(a *app) []*cobra.Command {
 		newDemoCommand(a),
 		newTopicCommand(a),
 		newTierCommand(a),
+		newLogCommand(a),
 		newStatusCommand(a),
 		newDoctorCommand(a),
 		newConfigCommand(a),

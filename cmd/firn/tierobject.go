@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"firn/hot/inspect"
 	"firn/record"
 	"firn/tier"
 	"firn/tier/store"
@@ -209,7 +210,7 @@ func inspectObject(ctx context.Context, o *tier.ObjectFile, batches bool) (objec
 		if h := b.Header(); batches {
 			r.BatchList = append(r.BatchList, batchReport{
 				Position: position, Bytes: int64(h.Size()), From: int64(h.BaseOffset), To: int64(h.NextOffset()),
-				Records: h.Count, Epoch: int32(h.LeaderEpoch), MaxTimestamp: h.MaxTimestamp, Codec: codecName(h.Codec()), ProducerID: h.ProducerID,
+				Records: h.Count, Epoch: int32(h.LeaderEpoch), MaxTimestamp: h.MaxTimestamp, Codec: inspect.CodecName(h.Codec()), ProducerID: h.ProducerID,
 			})
 		}
 		return nil
@@ -218,13 +219,6 @@ func inspectObject(ctx context.Context, o *tier.ObjectFile, batches bool) (objec
 		r.Faults = append(r.Faults, err.Error())
 	}
 	return r, faults
-}
-
-func codecName(c record.Codec) string {
-	if names := [...]string{"none", "gzip", "snappy", "lz4", "zstd"}; c >= 0 && int(c) < len(names) {
-		return names[c]
-	}
-	return fmt.Sprintf("codec-%d", c)
 }
 
 func objectTable(t *tabwriter.Writer, r objectReport) {
