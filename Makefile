@@ -17,9 +17,12 @@ SHELL       := /bin/bash
 GO ?= go
 BIN := .cache/bin
 KAFKAJS := .cache/kafkajs
+KAFKA := .cache/kafka
 SUMMARY := $(BIN)/testsummary
 
 VERSITYGW_VERSION := v1.8.0
+KAFKA_POM := integration/testdata/kafka/pom.xml
+MAVEN_COPY := org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies
 FUZZTIME ?= 10s
 SOAK_COUNT ?= 20
 BENCH ?= .
@@ -81,8 +84,8 @@ bench:
 demo:
 	$(GO) run ./cmd/firn demo $(ARGS)
 
-# Installed where the tests look: TEST_VERSITYGW, TEST_KCAT and TEST_NODE,
-# $(BIN), PATH; KafkaJS in $(KAFKAJS).
+# Installed where the tests look: TEST_VERSITYGW, TEST_KCAT, TEST_NODE and
+# TEST_JAVA, $(BIN), PATH; KafkaJS in $(KAFKAJS), Kafka's programs in $(KAFKA).
 .PHONY: tools
 tools:
 	@if [ -z "$${TEST_VERSITYGW:-}" ] && [ ! -x $(BIN)/versitygw ] && ! command -v versitygw >/dev/null; then \
@@ -93,8 +96,10 @@ tools:
 	if [ -z "$${TEST_KCAT:-}" ] && [ ! -x $(BIN)/kcat ] && ! command -v kcat >/dev/null; then missing="kcat"; fi; \
 	if [ -z "$${TEST_NODE:-}" ] && ! command -v node >/dev/null; then missing="$$missing nodejs"; fi; \
 	if ! command -v npm >/dev/null; then missing="$$missing npm"; fi; \
+	if [ -z "$${TEST_JAVA:-}" ] && ! command -v java >/dev/null; then missing="$$missing default-jre-headless"; fi; \
+	if ! command -v mvn >/dev/null && ! cmp -s $(KAFKA_POM) $(KAFKA)/installed; then missing="$$missing maven"; fi; \
 	if [ -n "$$missing" ]; then \
-		if ! command -v apt-get >/dev/null; then echo "install $$missing, or set TEST_KCAT and TEST_NODE to their paths"; exit 1; fi; \
+		if ! command -v apt-get >/dev/null; then echo "install $$missing, or set TEST_KCAT, TEST_NODE and TEST_JAVA to their paths"; exit 1; fi; \
 		echo "installing $$missing"; \
 		if [ "$$(id -u)" -eq 0 ]; then as=; else as=sudo; fi; \
 		$$as apt-get update -q; \
@@ -107,6 +112,13 @@ tools:
 		cp integration/testdata/kafkajs/package.json $$lock $(KAFKAJS)/; \
 		npm ci --prefix $(KAFKAJS) --ignore-scripts --no-audit --no-fund; \
 		cp $$lock $(KAFKAJS)/installed; \
+	fi
+
+	@if ! cmp -s $(KAFKA_POM) $(KAFKA)/installed; then \
+		echo "installing Apache Kafka"; \
+		rm -rf $(KAFKA); mkdir -p $(KAFKA); \
+		mvn -B -q -f $(KAFKA_POM) $(MAVEN_COPY) -DincludeScope=runtime -DoutputDirectory="$(CURDIR)/$(KAFKA)/libs"; \
+		cp $(KAFKA_POM) $(KAFKA)/installed; \
 	fi
 
 # Always asked for: the go command knows whether it is up to date.

@@ -68,6 +68,14 @@ func (c Command) Run(t testing.TB) Result {
 	return Result{Code: cmd.ProcessState.ExitCode(), Stdout: stdout.Bytes(), Stderr: stderr.Bytes()}
 }
 
+// start is the command as a process that runs beside the test; Stdin, Stdout
+// and Timeout do not count.
+func (c Command) start() *exec.Cmd {
+	cmd := exec.Command(c.Path, c.Args...)
+	cmd.Env, cmd.Dir = environment(c.Env...), c.Dir
+	return cmd
+}
+
 // MustRun is Run for a command that has to succeed.
 func (c Command) MustRun(t testing.TB) Result {
 	t.Helper()

@@ -5,14 +5,16 @@
 //
 //	test ─► StartBroker  ─► firn serve    on its own port and directory
 //	     ─► StartGateway ─► versitygw     on its own port and directory
+//	     ─► StartKafka   ─► kafka.Kafka   on its own ports and directory
 //	     ─► NewKcat, RunFirn: one command, bounded, its output captured
 //
 // It holds no test and knows nothing of what the programs should answer. It
 // never skips: a program that is missing fails the test with the way to get
 // it (`make tools`).
 //
-// Programs are found by TEST_FIRN, TEST_VERSITYGW and TEST_KCAT, then in
-// .cache/bin under the root of the repository, then in PATH. Without TEST_FIRN
+// Programs are found by TEST_FIRN, TEST_VERSITYGW, TEST_KCAT and TEST_JAVA, then
+// in .cache/bin under the root of the repository, then in PATH; Kafka's archives
+// are in .cache/kafka. Without TEST_FIRN
 // the broker is built from ./cmd/firn, once in a test binary, with the race
 // detector when TEST_FIRN_RACE is set.
 //

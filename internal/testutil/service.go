@@ -4,7 +4,6 @@ package testutil
 
 import (
 	"context"
-	"os/exec"
 	"testing"
 )
 
@@ -22,10 +21,7 @@ type Service struct {
 func StartService(t testing.TB, name string, c Command) *Service {
 	t.Helper()
 	s := &Service{t: t, output: newCapture()}
-	cmd := exec.Command(c.Path, c.Args...)
-	cmd.Env = environment(c.Env...)
-	cmd.Dir = c.Dir
-	s.proc = startProcess(t, name, cmd, s.output)
+	s.proc = startProcess(t, name, c.start(), s.output)
 	t.Cleanup(func() {
 		s.proc.kill()
 		dump(t, name, s.output)
