@@ -15,23 +15,22 @@ import (
 // kafkaDir is a log directory that Kafka 4.3.1 wrote, with one partition.
 const kafkaDir = "../record/testdata/kafka-4.3.1"
 
-// copyKafkaDir puts it into a Mem.
-func copyKafkaDir(t *testing.T) (*vfs.Mem, record.TopicPartition) {
+// copyDir puts a log directory of the disk into a Mem.
+func copyDir(t *testing.T, from string) *vfs.Mem {
 	t.Helper()
 	mem := vfs.NewMem()
-	kafka := record.TopicPartition{Topic: "golden", Partition: 0}
-	if err := mem.MkdirAll(filepath.Join(logDir, kafka.String()), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	err := filepath.WalkDir(kafkaDir, func(path string, e os.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		b, err := os.ReadFile(path)
+	err := filepath.WalkDir(from, func(path string, e os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		name, err := filepath.Rel(kafkaDir, path)
+		name, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			return mem.MkdirAll(filepath.Join(logDir, name), 0o755)
+		}
+		b, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
@@ -40,13 +39,13 @@ func copyKafkaDir(t *testing.T) (*vfs.Mem, record.TopicPartition) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return mem, kafka
+	return mem
 }
 
 func TestKafkasDirectoryOpensAsItIs(t *testing.T) {
 	for name, clean := range map[string]bool{"after a clean stop": true, "after a crash": false} {
 		t.Run(name, func(t *testing.T) {
-			mem, kafka := copyKafkaDir(t)
+			mem, kafka := copyDir(t, kafkaDir), record.TopicPartition{Topic: "golden", Partition: 0}
 			if clean {
 				writeFile(t, mem, logDir+"/.kafka_cleanshutdown", []byte(`{"version":0,"brokerEpoch":3}`))
 			}

@@ -55,6 +55,7 @@ var named = map[string]kind{
 	"bootstrap.checkpoint": kindIgnored,
 	"firn.db":              kindIgnored,
 	"firn-manifest":        kindIgnored,
+	"quorum-state":         kindIgnored, // of Kafka's own metadata log
 }
 
 // suffixes are the files that are named by an offset in 20 digits.

@@ -256,9 +256,13 @@ func (s *segment) readIndex(suffix string, size int) (path string, b []byte, ok 
 		return path, nil, false, s.p.v.bad(path, err)
 	}
 	// Kafka gives the index of the active segment its full size in advance.
-	if zeros := trailingZeros(b, size); s.active && s.p.loose && zeros > 0 {
+	if zeros := trailingZeros(b, size); zeros > 0 {
 		b = b[:len(b)-zeros]
-		err = s.p.v.note(path, int64(len(b)), "%d bytes of zeros: the index was given its size in advance", zeros)
+		report := s.p.v.fault
+		if s.active && s.p.loose {
+			report = s.p.v.note
+		}
+		err = report(path, int64(len(b)), "%d bytes of zeros: the index was given its size in advance and not cut to its entries", zeros)
 	}
 	return path, b, err == nil, err
 }
