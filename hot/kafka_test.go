@@ -16,7 +16,7 @@ import (
 const kafkaDir = "../record/testdata/kafka-4.3.1"
 
 // copyDir puts a log directory of the disk into a Mem.
-func copyDir(t *testing.T, from string) *vfs.Mem {
+func copyDir(t testing.TB, from string) *vfs.Mem {
 	t.Helper()
 	mem := vfs.NewMem()
 	err := filepath.WalkDir(from, func(path string, e os.DirEntry, err error) error {

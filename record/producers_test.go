@@ -305,6 +305,10 @@ func FuzzParseProducers(f *testing.F) {
 			b = put(b, 2, record.CRC32C(b[6:])) // reach past the CRC
 		}
 		p, err := record.ParseProducers(b)
+		entries, entriesErr := record.ParseSnapshot(b)
+		if (err == nil) != (entriesErr == nil) || err == nil && len(entries) != p.Len() {
+			t.Fatalf("%d entries, %v; %v", len(entries), entriesErr, err)
+		}
 		if err != nil {
 			return
 		}

@@ -55,6 +55,9 @@ var named = map[string]kind{
 	"bootstrap.checkpoint": kindIgnored,
 	"firn.db":              kindIgnored,
 	"firn-manifest":        kindIgnored,
+	"firn-clean-stop":      kindIgnored,
+	"firn.ballast":         kindIgnored,
+	"firn.probe":           kindIgnored,
 	"quorum-state":         kindIgnored, // of Kafka's own metadata log
 }
 
