@@ -120,6 +120,7 @@ func (l *Log) write(active *Segment, b []byte) error {
 	if cut := f.Truncate(size); cut != nil {
 		l.setPoison(fmt.Errorf("cut back a failed append: %w", cut))
 	}
+	l.store.doubt(err)
 	return fmt.Errorf("write segment: %w", err)
 }
 

@@ -12,12 +12,18 @@
 // It does not decide what may be deleted, when a record is visible, or what
 // goes to the cold tier, and it does not decompress batches.
 //
+// A Store is one log directory, Disks are all of a broker's: each partition lies
+// in one of them. A directory that fails as a whole (health.go) is offline with
+// all its logs until the next start, and takes nothing else with it.
+//
 // A log directory:
 //
 //	.lock                                held while a Store is open
 //	.kafka_cleanshutdown                 there after a clean stop only
 //	recovery-point-offset-checkpoint     what was synced, by partition
 //	log-start-offset-checkpoint          where SetLogStartOffset has been
+//	meta.properties                      whose directory it is
+//	firn.ballast                         space for when there is none
 //	<topic>-<partition>/
 //	    00000000000000000000.log         batches
 //	    00000000000000000000.index       offset → position, sparse
@@ -56,9 +62,12 @@
 //	    as they were appended. What is cut off is kept in a side file.
 //	I6  Segments are deleted oldest first, each durably before the next.
 //	I7  A read holds up no append and waits for none, nor for a sync.
+//	I8  Nothing is written to a directory that is known to have failed, nor to
+//	    one that has taken its place.
 //
 // Goroutines, all owned by a Store and ended by its Close: the flusher, which
 // runs the rounds of the group commit; the sealer, which completes sealed
-// segments; the janitor, which does what is due by the clock; and one for each
-// OnPoison call.
+// segments; the janitor, which does what is due by the clock; the watch over
+// the directory, if there is a WatchInterval; and one for each OnPoison call.
+// Disks have one that waits for the last directory to fail.
 package hot

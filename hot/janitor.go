@@ -24,6 +24,9 @@ func (s *Store) janitor() {
 			return
 		case <-tick.C:
 		}
+		if s.Failed() != nil {
+			return // another directory may be in its place
+		}
 		now := s.now()
 		checkpoint := now.Sub(checkpointed) >= s.checkpointEvery
 		for _, l := range s.openLogs() {
@@ -105,6 +108,7 @@ func (s *Store) checkpoint() {
 	}
 	if err := s.recoveryPoints.write(); err != nil {
 		s.logger.Warn("recovery points not written", "event", "checkpoint_failed", "error", err)
+		s.doubt(err)
 	}
 }
 
@@ -128,6 +132,7 @@ func (s *Store) emptyTrash(now time.Time) {
 		}
 		if err != nil {
 			s.logger.Warn("deleted log is not removed yet", "event", "log_delete_failed", "dir", t.dir, "error", err)
+			s.doubt(err)
 			s.mu.Lock()
 			s.trash = append(s.trash, trash{dir: t.dir, due: now.Add(s.checkpointEvery)})
 			s.mu.Unlock()

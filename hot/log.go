@@ -239,16 +239,24 @@ func (l *Log) writable() error {
 
 // setPoison ends all writing to the log, for the first of several reasons.
 func (l *Log) setPoison(err error) {
-	if !l.poison.CompareAndSwap(nil, &poisonError{err}) {
-		return
+	if l.takePoison(err) {
+		l.logger.Error("log is poisoned: it takes no more writes", "event", "log_poison", "error", err)
 	}
-	l.logger.Error("log is poisoned: it takes no more writes", "event", "log_poison", "error", err)
+	l.store.doubt(err)
+}
+
+// takePoison is setPoison without a word; false when there was a reason before.
+func (l *Log) takePoison(err error) bool {
+	if !l.poison.CompareAndSwap(nil, &poisonError{err}) {
+		return false
+	}
 	l.mu.Lock()
 	l.signalLocked()
 	l.mu.Unlock()
 	if hook := l.hooks.OnPoison; hook != nil {
 		l.store.run(func() { hook(err) })
 	}
+	return true
 }
 
 // signalLocked wakes everybody who waits in WaitDurable.

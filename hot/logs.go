@@ -170,7 +170,10 @@ func (s *Store) addLog(ctx context.Context, verb string, tp record.TopicPartitio
 		s.mu.Lock()
 		delete(s.logs, tp)
 		s.mu.Unlock()
-		return fail(classify(err))
+		if err = classify(err); errors.Is(err, record.ErrStorage) {
+			s.doubt(err)
+		}
+		return fail(err)
 	}
 	l.hooks = o.Hooks
 	s.mu.Lock()
@@ -178,6 +181,11 @@ func (s *Store) addLog(ctx context.Context, verb string, tp record.TopicPartitio
 	if s.closed {
 		l.abandon()
 		return fail(record.ErrClosed)
+	}
+	if err := s.Failed(); err != nil {
+		l.abandon()
+		delete(s.logs, tp)
+		return fail(err)
 	}
 	delete(s.found, tp)
 	s.logs[tp] = l
@@ -188,6 +196,9 @@ func (s *Store) addLog(ctx context.Context, verb string, tp record.TopicPartitio
 func (s *Store) reserve(tp record.TopicPartition) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.Failed(); err != nil {
+		return err
+	}
 	if s.closed {
 		return record.ErrClosed
 	}

@@ -18,6 +18,13 @@ const (
 	cleanName         = ".kafka_cleanshutdown"
 	recoveryPointName = "recovery-point-offset-checkpoint"
 	logStartName      = "log-start-offset-checkpoint"
+	metaName          = "meta.properties"
+)
+
+// Files at the top that are Firn's own.
+const (
+	ballastName = "firn.ballast"
+	probeName   = "firn.probe"
 )
 
 // Files of a partition directory.

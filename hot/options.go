@@ -50,6 +50,18 @@ type Options struct {
 	// HotBytes is how much of the end of each log counts as the hot set, whose
 	// residency the metrics tell (fetch.tail.bytes). 0 means 8 MiB.
 	HotBytes int64
+	// WatchInterval is how often the directory itself is looked at: whether it
+	// is still there, and whether its disk has room for the ballast. An error
+	// has it tried at once. 0 means never: no failure takes the directory
+	// offline, only single logs.
+	WatchInterval time.Duration
+	// Ballast is the size in bytes of a file that holds space for the moment
+	// when the disk is full to its last block; it needs a WatchInterval. 0
+	// means none.
+	Ballast int64
+	// BallastPart bounds the ballast of a small disk to this part of its size:
+	// 100 stands for one hundredth. 0 means no bound.
+	BallastPart int64
 	// Registerer takes the metrics; only one store can be measured on it. Nil
 	// means none.
 	Registerer prometheus.Registerer
@@ -98,6 +110,9 @@ func (o *Options) Validate() error {
 	}
 	if o.Dir == "" {
 		faults = append(faults, errors.New("hot options: no directory"))
+	}
+	if o.WatchInterval < 0 || o.Ballast < 0 || o.Ballast > 0 && o.WatchInterval == 0 {
+		faults = append(faults, fmt.Errorf("hot options: WatchInterval is %v and Ballast %d, must not be negative, and a ballast needs an interval", o.WatchInterval, o.Ballast))
 	}
 	positive("MaxOpenFiles", o.MaxOpenFiles > 0, o.MaxOpenFiles)
 	positive("IndexCacheBytes", o.IndexCacheBytes > 0, o.IndexCacheBytes)

@@ -112,6 +112,7 @@ func (l *Log) rollLocked() error {
 	}
 	s, err := l.createSegment(l.EndOffset())
 	if err != nil {
+		l.store.doubt(err)
 		return err
 	}
 	snapshot := l.producers.Marshal(s.base)

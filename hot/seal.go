@@ -31,6 +31,7 @@ func (l *Log) completeOne() bool {
 	l.sealMu.Unlock()
 	if err != nil {
 		l.logger.Warn("sealed segment is not durable yet", "event", "seal_failed", "error", err)
+		l.store.doubt(err)
 	}
 	if err != nil || next == record.NoOffset {
 		return false

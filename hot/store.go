@@ -44,6 +44,8 @@ type Store struct {
 	logStarts      *checkpointFile
 	files          *fileCache
 	indexes        *indexCache
+	health         health
+	ballast        ballast
 	windows        windows
 	flusher        *queue
 	sealer         *queue
@@ -59,6 +61,7 @@ type Store struct {
 
 	mu     sync.Mutex
 	closed bool
+	meta   record.DirectoryMetadata // of meta.properties
 	found  map[record.TopicPartition]FoundLog
 	logs   map[record.TopicPartition]*Log // nil while a log is being opened or deleted
 	trash  []trash
@@ -103,6 +106,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.run(func() { s.flusher.serve(s.stop, maxParallelSyncs, (*Log).flush) })
 	s.run(func() { s.sealer.serve(s.stop, s.threads, (*Log).complete) })
 	s.run(s.janitor)
+	if s.health.every > 0 {
+		s.run(s.watch)
+	}
 	return s, nil
 }
 
@@ -117,6 +123,8 @@ func newStore(o Options, lock vfs.Unlocker) *Store {
 		sealer:   newQueue(func(l *Log) *atomic.Bool { return &l.sealWanted }),
 		scanning: make(chan struct{}, o.RecoveryThreads),
 		stop:     make(chan struct{}),
+		health:   newHealth(o.WatchInterval),
+		ballast:  ballast{bytes: o.Ballast, part: o.BallastPart},
 		found:    map[record.TopicPartition]FoundLog{},
 		logs:     map[record.TopicPartition]*Log{},
 	}
@@ -127,6 +135,15 @@ func newStore(o Options, lock vfs.Unlocker) *Store {
 // load reads the checkpoints, the clean mark and the names of the partitions.
 func (s *Store) load() error {
 	var err error
+	if s.health.lockFile, err = s.fs.Stat(filepath.Join(s.dir, lockName)); err != nil {
+		return err
+	}
+	if s.meta, err = s.readMeta(); err != nil {
+		return err
+	}
+	if err := s.loadBallast(); err != nil {
+		return err
+	}
 	s.recoveryPoints, err = openCheckpoint(s.fs, filepath.Join(s.dir, recoveryPointName))
 	var damage *record.CorruptionError
 	if errors.As(err, &damage) {
@@ -215,6 +232,9 @@ func (s *Store) Usage() (vfs.DiskUsage, error) {
 // beginWriting is called before anything in the directory is changed: the
 // first time it removes the clean-shutdown mark, durably.
 func (s *Store) beginWriting() error {
+	if err := s.Failed(); err != nil {
+		return err
+	}
 	if s.dirty.Load() {
 		return nil
 	}
@@ -262,6 +282,9 @@ func (s *Store) Close(ctx context.Context) error {
 	close(s.stop)
 	s.wg.Wait() // nobody but us works on the logs from here on
 
+	if s.Failed() != nil {
+		return s.abandonLogs(logs)
+	}
 	var mu sync.Mutex
 	var errs []error
 	forEach(logs, s.threads, func(l *Log) {
@@ -288,6 +311,19 @@ func (s *Store) Close(ctx context.Context) error {
 	errs = append(errs, s.lock.Unlock())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("close log directory %s: %w", s.dir, err)
+	}
+	return nil
+}
+
+// abandonLogs is the end of Close when the directory has failed: nothing of it
+// is touched. Why it failed was told when it did.
+func (s *Store) abandonLogs(logs []*Log) error {
+	for _, l := range logs {
+		l.abandon()
+	}
+	s.files.close()
+	if err := s.lock.Unlock(); err != nil {
+		s.logger.Warn("the lock of a failed directory is not given back", "event", "log_dir_unlock", "dir", s.dir, "error", err)
 	}
 	return nil
 }
