@@ -30,6 +30,10 @@ type LocalOptions struct {
 	// ClusterID names the cluster of a new file, as a restore does; empty
 	// makes a random one. A file of another cluster is refused.
 	ClusterID string
+	// Healthy says why nothing may be written any more: the disk of the file
+	// has failed, and touching a mapped page of it would end the process. Nil
+	// means that it always may.
+	Healthy func() error
 	// LockWait bounds the wait for another process that has the file open;
 	// zero means one second.
 	LockWait time.Duration
@@ -89,6 +93,7 @@ type Local struct {
 	storeID string
 	// storeSeen says that the store was found to bear storeID.
 	storeSeen bool
+	logDirs   []LogDir
 	closed    bool
 }
 
@@ -214,7 +219,8 @@ func (l *Local) load(tx *bolt.Tx) error {
 	_, errEpoch := getInt(meta, keyBrokerEpoch, int64(record.NoEpoch), math.MaxInt32)
 	_, errProducer := getInt(meta, keyProducerID, 0, math.MaxInt64)
 	topics, errTopics := loadTopics(topicsBucket)
-	if err := errors.Join(CheckClusterID(clusterID), errNode, errVersion, errEpoch, errProducer, errTopics); err != nil {
+	logDirs, errDirs := loadLogDirs(meta)
+	if err := errors.Join(CheckClusterID(clusterID), errNode, errVersion, errEpoch, errProducer, errTopics, errDirs); err != nil {
 		return corrupt(err)
 	}
 	if int32(node) != l.o.NodeID {
@@ -223,6 +229,7 @@ func (l *Local) load(tx *bolt.Tx) error {
 	if l.o.ClusterID != "" && l.o.ClusterID != clusterID {
 		return fmt.Errorf("%w: it is of cluster %s, this is cluster %s", ErrMismatch, clusterID, l.o.ClusterID)
 	}
+	l.logDirs = logDirs
 	l.storeID = string(meta.Get(keyStoreID))
 	l.storeSeen = string(meta.Get(keyStoreSeen)) == storeSeen
 	l.snapshot.Store(newMetadata(version, clusterID, int32(node), topics))
@@ -256,7 +263,16 @@ func (l *Local) updateLocked(ctx context.Context, doing string, f func(tx *bolt.
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	if err := l.db.Update(f); err != nil {
+	if l.o.Healthy != nil {
+		if err := l.o.Healthy(); err != nil {
+			return fmt.Errorf("%s: %w", doing, err)
+		}
+	}
+	err := l.db.Update(f)
+	if isSystemError(err) {
+		return fmt.Errorf("%s: %w: %w", doing, record.ErrStorage, err)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	return nil

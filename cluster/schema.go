@@ -30,6 +30,7 @@ var (
 	keyNodeID      = []byte("node.id")
 	keyStoreID     = []byte("store.id")
 	keyStoreSeen   = []byte("store.seen")
+	keyLogDirs     = []byte("log.dirs")
 	keyVersion     = []byte("metadata.version")
 	keyBrokerEpoch = []byte("broker.epoch")
 	keyProducerID  = []byte("producer.id.next")
