@@ -33,13 +33,14 @@ type site struct {
 	cold *vfs.Mem
 	db   string
 	id   tier.StoreID
+	dirs []string
 	// diskFaults and coldFaults stand before the two while a broker runs.
 	diskFaults, coldFaults *faultfs.FS
 	stop                   func()
 }
 
 func newSite(t *testing.T) *site {
-	s := &site{t: t, disk: vfs.NewMem(), cold: vfs.NewMem(), db: filepath.Join(t.TempDir(), "firn.db"), id: tier.NewStoreID(), stop: func() {}}
+	s := &site{t: t, disk: vfs.NewMem(), cold: vfs.NewMem(), db: filepath.Join(t.TempDir(), "firn.db"), id: tier.NewStoreID(), dirs: []string{"/firn"}, stop: func() {}}
 	t.Cleanup(func() { s.stop() })
 	return s
 }
@@ -59,7 +60,7 @@ func (s *site) start(change ...func(*Options)) *Broker {
 		closers = append(closers, close)
 	}
 	s.diskFaults, s.coldFaults = faultfs.New(s.disk), faultfs.New(s.cold)
-	logs, err := hot.Open(ctx, hot.Options{Dir: "/firn", FS: s.diskFaults, FileDeleteDelay: -1})
+	logs, err := hot.OpenDisks(ctx, s.dirs, hot.Options{FS: s.diskFaults, FileDeleteDelay: -1, WatchInterval: time.Millisecond})
 	must(err, func() error { return logs.Close(ctx) })
 	metadata, err := cluster.OpenLocal(ctx, cluster.LocalOptions{Path: s.db, NodeID: 1})
 	must(err, func() error { return metadata.Close() })
@@ -380,7 +381,7 @@ func TestCreatePartitions(t *testing.T) {
 	before := b.cluster.Metadata()
 	only := growRequest("clicks", 3, []int32{1})
 	only.ValidateOnly = true
-	if got := call[*kmsg.CreatePartitionsResponse](t, b, only).Topics[0]; got.ErrorCode != 0 || b.cluster.Metadata() != before || len(b.options.Logs.Found()) > 0 {
+	if got := call[*kmsg.CreatePartitionsResponse](t, b, only).Topics[0]; got.ErrorCode != 0 || b.cluster.Metadata() != before || len(b.foundLogs()) > 0 {
 		t.Errorf("validate only: %+v", got)
 	}
 	old, _ := b.topics.byName("clicks")
@@ -414,7 +415,7 @@ func TestCreatePartitionsAfterACrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	b = s.start()
-	if found := b.options.Logs.Found(); len(found) != 1 {
+	if found := b.foundLogs(); len(found) != 1 {
 		t.Fatalf("%d directories are left over", len(found))
 	}
 	got := call[*kmsg.CreatePartitionsResponse](t, b, growRequest("clicks", 3)).Topics[0]

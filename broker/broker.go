@@ -8,18 +8,18 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"firn/cluster"
 	"firn/fetch"
+	"firn/hot"
 	"firn/partition"
 	"firn/record"
 	"firn/wire"
 )
 
-// Broker serves Kafka's requests over the topics of one data directory. All
+// Broker serves Kafka's requests over the topics of its log directories. All
 // methods may be called concurrently.
 type Broker struct {
 	options Options
@@ -36,7 +36,7 @@ type Broker struct {
 	producerIDs producerIDs
 	consumers   consumers
 	sessions    *fetch.Sessions
-	diskFull    atomic.Bool
+	disks       map[*hot.Store]*disk // those in use at the start; not changed
 	// lookups bounds the offset look-ups by time that run at once.
 	lookups chan struct{}
 
@@ -76,6 +76,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 		swept:    make(chan struct{}, 1),
 		saving:   make(chan struct{}, 1),
 	}
+	b.disks = newDisks(o.Logs)
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	var err error
 	if b.epoch, err = o.Cluster.RaiseBrokerEpoch(ctx, record.NoEpoch); err != nil {
@@ -89,7 +90,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 		b.cancel()
 		return nil, errors.Join(err, b.topics.close(ctx))
 	}
-	b.checkDisk()
+	b.checkDisks()
 	b.loops.Go(b.retainLoop)
 	b.loops.Go(b.sweepLoop)
 	b.loops.Go(b.diskLoop)
@@ -186,12 +187,13 @@ func (b *Broker) Partitions(topic string) (partitions []*partition.Partition, ok
 	return t.open(), true
 }
 
-// Offline lists the partitions that could not be opened, with the reason.
+// Offline lists the partitions that could not be opened, or whose log directory
+// has failed since, with the reason.
 func (b *Broker) Offline() map[record.TopicPartition]error {
 	offline := make(map[record.TopicPartition]error)
 	for _, t := range b.topics.all() {
-		for i, err := range t.offline {
-			if err != nil {
+		for i := range t.partitions {
+			if err := t.whyOffline(i); err != nil {
 				offline[record.TopicPartition{Topic: t.Name, Partition: int32(i)}] = err
 			}
 		}

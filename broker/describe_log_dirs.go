@@ -5,50 +5,55 @@ package broker
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"firn/hot"
 	"firn/record"
 	"firn/wire"
 )
 
 // DescribeLogDirs (key 35, KIP-113), versions 0 to 5.
 //
-// Tells the size on local disk of the partitions asked for, all of them for
-// null, in the one log directory that there is; what does not exist is left
-// out. A partition that is offline counts with the bytes of its segments.
-// Nothing is moved between directories, so that no partition is a future one,
-// and there is no lag. Version 2 is flexible, 3 has an error code of its own
-// (KIP-784), 4 the size and the free space of the disk (KIP-827), 5 says
-// whether the directory is cordoned (KIP-1066), which it never is.
+// Tells, for each log directory, the size on local disk of the partitions asked
+// for, all of them for null; what does not exist is left out. A partition that
+// is offline for its own sake counts with the bytes of its segments; a
+// directory that is offline has KAFKA_STORAGE_ERROR and nothing else. Nothing is
+// moved between directories, so that no partition is a future one, and there is
+// no lag. Version 2 is flexible, 3 has an error code of its own (KIP-784), 4
+// the size and the free space of the disk (KIP-827), 5 says whether the
+// directory is cordoned (KIP-1066), which it never is.
 
 func (b *Broker) handleDescribeLogDirs(_ context.Context, r *wire.Request) (wire.Answer, error) {
 	req := r.Message.(*kmsg.DescribeLogDirsRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeLogDirsResponse)
-	dir := kmsg.NewDescribeLogDirsResponseDir()
-	dir.Dir = b.options.Logs.Dir()
-	if absolute, err := filepath.Abs(dir.Dir); err == nil {
-		dir.Dir = absolute
-	}
-	usage, err := b.options.Logs.Usage()
-	if err != nil {
-		dir.ErrorCode = errorCode(fmt.Errorf("%w: %w", record.ErrStorage, err))
-	} else {
-		dir.TotalBytes, dir.UsableBytes = int64(usage.Total), int64(usage.Free)
-	}
 	wanted := wantedPartitions(req)
-	found := b.foundSizes()
 	topics := b.topics.all()
 	slices.SortFunc(topics, func(a, b *topic) int { return strings.Compare(a.Name, b.Name) })
-	for _, t := range topics {
-		if one := describeLogs(t, found, wanted); len(one.Partitions) > 0 {
-			dir.Topics = append(dir.Topics, one)
+	for _, d := range b.options.Logs.Dirs() {
+		dir := kmsg.NewDescribeLogDirsResponseDir()
+		dir.Dir = d.Path()
+		if err := d.Offline(); err != nil {
+			dir.ErrorCode = errorCode(err)
+			resp.Dirs = append(resp.Dirs, dir)
+			continue
 		}
+		usage, err := d.Store().Usage()
+		if err != nil {
+			dir.ErrorCode = errorCode(fmt.Errorf("%w: %w", record.ErrStorage, err))
+		} else {
+			dir.TotalBytes, dir.UsableBytes = int64(usage.Total), int64(usage.Free)
+		}
+		found := b.foundSizes(d.Store())
+		for _, t := range topics {
+			if one := describeLogs(t, d.Store(), found, wanted); len(one.Partitions) > 0 {
+				dir.Topics = append(dir.Topics, one)
+			}
+		}
+		resp.Dirs = append(resp.Dirs, dir)
 	}
-	resp.Dirs = append(resp.Dirs, dir)
 	return reply(resp), nil
 }
 
@@ -66,33 +71,42 @@ func wantedPartitions(req *kmsg.DescribeLogDirsRequest) func(record.TopicPartiti
 	return func(tp record.TopicPartition) bool { return named[tp] }
 }
 
-// foundSizes are the bytes of the partitions that are on disk and not open.
-// One whose directory cannot be listed counts as empty.
-func (b *Broker) foundSizes() map[record.TopicPartition]int64 {
-	sizes := make(map[record.TopicPartition]int64)
-	for _, f := range b.options.Logs.Found() {
-		size, err := b.options.Logs.FoundSize(f)
+// foundSizes are the bytes of the partitions that are in a directory and not
+// open. One whose directory cannot be listed counts as empty.
+func (b *Broker) foundSizes(s *hot.Store) map[foundKey]int64 {
+	sizes := make(map[foundKey]int64)
+	for _, f := range s.Found() {
+		size, err := s.FoundSize(f)
 		if err != nil {
 			b.logger.Warn("cannot tell the size of an offline partition", "event", "offline_size_unknown", "dir", f.Dir, "error", err)
 		}
-		sizes[f.TopicPartition] = size
+		sizes[foundKey{f.TopicID, f.TopicPartition.Partition}] = size
 	}
 	return sizes
 }
 
-func describeLogs(t *topic, found map[record.TopicPartition]int64, wanted func(record.TopicPartition) bool) kmsg.DescribeLogDirsResponseDirTopic {
+// foundKey names a partition by its topic's id: a directory may also hold one of
+// an earlier topic of the same name.
+type foundKey struct {
+	topic     record.TopicID
+	partition int32
+}
+
+// describeLogs lists the partitions of a topic that lie in one directory.
+func describeLogs(t *topic, s *hot.Store, found map[foundKey]int64, wanted func(record.TopicPartition) bool) kmsg.DescribeLogDirsResponseDirTopic {
 	one := kmsg.NewDescribeLogDirsResponseDirTopic()
 	one.Topic = t.Name
 	for i, p := range t.partitions {
 		tp := record.TopicPartition{Topic: t.Name, Partition: int32(i)}
-		if !wanted(tp) {
+		size, here := found[foundKey{t.ID, tp.Partition}]
+		if p != nil && p.Store() == s {
+			size, here = p.Log().Size(), true
+		}
+		if !here || !wanted(tp) {
 			continue
 		}
 		got := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
-		got.Partition, got.Size = tp.Partition, found[tp]
-		if p != nil {
-			got.Size = p.Log().Size()
-		}
+		got.Partition, got.Size = tp.Partition, size
 		one.Partitions = append(one.Partitions, got)
 	}
 	return one

@@ -12,6 +12,7 @@ import (
 
 	"firn/cluster"
 	"firn/hot"
+	"firn/internal/vfs"
 	"firn/partition"
 	"firn/record"
 	"firn/tier"
@@ -21,19 +22,20 @@ import (
 // stop interrupted, and reports directories that belong to nobody.
 func (b *Broker) openTopics(ctx context.Context) error {
 	m := b.cluster.Metadata()
-	found := make(map[record.TopicID]map[int32]bool)
-	for _, f := range b.options.Logs.Found() {
+	found := make(map[record.TopicID]map[int32][]foundLog)
+	for _, f := range b.foundLogs() {
 		t, live := m.TopicByID(f.TopicID)
 		switch _, deleting := m.DeletingTopic(f.TopicID); {
 		case deleting:
-			if err := b.options.Logs.DeleteFound(ctx, f); err != nil {
+			if err := f.delete(ctx); err != nil && f.store.Failed() == nil {
 				return fmt.Errorf("finish the deletion of %s: %w", f.Dir, err)
 			}
 		case live && t.Name == f.TopicPartition.Topic && f.TopicPartition.Partition < t.Partitions:
 			if found[f.TopicID] == nil {
-				found[f.TopicID] = make(map[int32]bool)
+				found[f.TopicID] = make(map[int32][]foundLog)
 			}
-			found[f.TopicID][f.TopicPartition.Partition] = true
+			number := f.TopicPartition.Partition
+			found[f.TopicID][number] = append(found[f.TopicID][number], f)
 		default:
 			b.logger.Warn("a directory belongs to no topic and is left alone",
 				"event", "stray_directory", "dir", f.Dir, "topic_id", f.TopicID.String())
@@ -53,7 +55,7 @@ func (b *Broker) openTopics(ctx context.Context) error {
 				"event", "topic_config_ignored", "topic", t.Name, "error", err)
 		}
 		if found[t.ID] == nil {
-			found[t.ID] = make(map[int32]bool) // all of them are lost
+			found[t.ID] = make(map[int32][]foundLog) // all of them are lost
 		}
 		opening.Go(func() error {
 			one, err := b.openPartitions(ctx, t, config, found[t.ID], limit)
@@ -68,9 +70,10 @@ func (b *Broker) openTopics(ctx context.Context) error {
 }
 
 // openPartitions opens those partitions of a topic that are among found and
-// creates the others. One whose log is damaged goes offline, and the others
-// serve. After any other error the topic holds those that could be opened.
-func (b *Broker) openPartitions(ctx context.Context, t cluster.Topic, config cluster.TopicConfig, found map[int32]bool, limit chan struct{}) (*topic, error) {
+// creates the others. One whose log is damaged, misplaced or on a disk that
+// fails goes offline, and the others serve. After any other error the topic
+// holds those that could be opened.
+func (b *Broker) openPartitions(ctx context.Context, t cluster.Topic, config cluster.TopicConfig, found map[int32][]foundLog, limit chan struct{}) (*topic, error) {
 	one := &topic{
 		Topic: t, config: config,
 		partitions: make([]*partition.Partition, t.Partitions),
@@ -78,9 +81,8 @@ func (b *Broker) openPartitions(ctx context.Context, t cluster.Topic, config clu
 	}
 	errs := b.openEach(ctx, one, 0, found, limit)
 	for i, err := range errs {
-		var damage *record.CorruptionError
-		if errors.As(err, &damage) {
-			b.logger.Error("a partition's log is damaged: it stays offline", "event", "partition_offline", "topic", t.Name, "partition", i, "error", err)
+		if staysOffline(err, found == nil) {
+			b.logger.Error("a partition's log cannot be opened: it stays offline", "event", "partition_offline", "topic", t.Name, "partition", i, "error", err)
 			one.offline[i], errs[i] = err, nil
 		}
 	}
@@ -90,23 +92,31 @@ func (b *Broker) openPartitions(ctx context.Context, t cluster.Topic, config clu
 	return one, nil
 }
 
+// staysOffline says whether err keeps one partition from being served, and
+// nothing else: its log is damaged or misplaced, or the disk does not give it.
+// A new partition that a disk refuses is not made at all, and a disk that is
+// full is well.
+func staysOffline(err error, isNew bool) bool {
+	var damage *record.CorruptionError
+	var place *misplaced
+	return errors.As(err, &damage) || errors.As(err, &place) ||
+		!isNew && errors.Is(err, record.ErrStorage) && !vfs.IsFull(err)
+}
+
 // openEach opens the partitions of a topic from number first on, those among
 // found, and creates the others: new ones when found is nil, else ones that
 // were lost. It answers the errors by number, from first on.
-func (b *Broker) openEach(ctx context.Context, one *topic, first int32, found map[int32]bool, limit chan struct{}) []error {
-	errs := make([]error, one.Partitions-first)
+func (b *Broker) openEach(ctx context.Context, one *topic, first int32, found map[int32][]foundLog, limit chan struct{}) []error {
+	options, errs := b.chooseStores(one, first, found)
 	var opening sync.WaitGroup
-	for i := first; i < one.Partitions; i++ {
+	for i, o := range options {
+		if errs[i] != nil {
+			continue
+		}
 		limit <- struct{}{}
 		opening.Go(func() {
 			defer func() { <-limit }()
-			o := b.partitionOptions(one.Topic, one.config, i)
-			o.Create = !found[i]
-			o.Lost = o.Create && found != nil
-			if o.Lost {
-				b.logger.Warn("the directory of a partition is not there: it begins anew", "event", "partition_lost", "topic", one.Name, "partition", i)
-			}
-			one.partitions[i], errs[i-first] = partition.Open(ctx, o)
+			one.partitions[int(first)+i], errs[i] = partition.Open(ctx, o)
 		})
 	}
 	opening.Wait()
@@ -117,7 +127,6 @@ func (b *Broker) partitionOptions(t cluster.Topic, config cluster.TopicConfig, n
 	o := partition.Options{
 		TopicPartition: record.TopicPartition{Topic: t.Name, Partition: number},
 		TopicID:        t.ID,
-		Store:          b.options.Logs,
 		Log: hot.LogOptions{
 			SegmentBytes:    config.SegmentBytes,
 			SegmentAge:      config.SegmentAge,
@@ -209,15 +218,19 @@ func (b *Broker) withdraw(ctx context.Context, t *topic) error {
 }
 
 // dropLogs moves the local logs of a topic aside that is being deleted, those
-// of offline partitions too.
+// of offline partitions too. What lies in a directory that has failed goes when
+// it is back: the topic stays known as deleted until then.
 func (b *Broker) dropLogs(ctx context.Context, t *topic) error {
 	var errs []error
-	for _, p := range t.open() {
-		errs = append(errs, p.Delete(ctx))
+	for _, p := range t.opened() {
+		err := p.Delete(ctx)
+		if p.Offline() == nil {
+			errs = append(errs, err)
+		}
 	}
-	for _, f := range b.options.Logs.Found() {
+	for _, f := range b.foundLogs() {
 		if f.TopicID == t.ID {
-			errs = append(errs, b.options.Logs.DeleteFound(ctx, f))
+			errs = append(errs, f.delete(ctx))
 		}
 	}
 	return errors.Join(errs...)

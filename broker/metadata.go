@@ -110,7 +110,7 @@ func (b *Broker) describeTopic(one *topic, req *kmsg.MetadataRequest) kmsg.Metad
 	for i, p := range one.partitions {
 		part := kmsg.NewMetadataResponseTopicPartition()
 		part.Partition, part.Replicas = int32(i), node
-		if p == nil {
+		if one.whyOffline(i) != nil {
 			part.ErrorCode, part.Leader, part.LeaderEpoch = codeOffline, -1, -1
 			part.OfflineReplicas = node
 		} else {

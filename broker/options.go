@@ -20,7 +20,7 @@ import (
 // Options say what a Broker is made of and how it behaves. Logs, Cluster and
 // Fetcher are required.
 type Options struct {
-	Logs    *hot.Store
+	Logs    *hot.Disks
 	Cluster *cluster.Local
 	Fetcher *fetch.Fetcher
 	// Tier is the cold tier; nil when no store is configured.
@@ -56,7 +56,8 @@ type Options struct {
 	// looked for once more after so long.
 	DeleteGrace time.Duration
 	// DiskReserve is firn.disk.reserve.bytes for a disk of the given size:
-	// produce stops below so much free space. Nil means no reserve.
+	// produce to its partitions stops below so much free space. Nil means no
+	// reserve.
 	DiskReserve func(total uint64) uint64
 	// ListOffsetsTimeout is remote.list.offsets.request.timeout.ms. 0 means
 	// 30 s.

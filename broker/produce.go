@@ -101,8 +101,8 @@ func (b *Broker) produce(version int16, topic string, number int32, records []by
 	if err != nil {
 		return partition.Ticket{}, err
 	}
-	if b.diskFull.Load() && !isInternal(topic) {
-		return partition.Ticket{}, fmt.Errorf("%w: free disk space is below firn.disk.reserve.bytes", record.ErrStorage)
+	if b.disks[p.Store()].full.Load() && !isInternal(topic) {
+		return partition.Ticket{}, fmt.Errorf("%w: the free space of %s is below firn.disk.reserve.bytes", record.ErrStorage, p.Store().Dir())
 	}
 	if len(records) == 0 {
 		return partition.Ticket{}, fmt.Errorf("%w: no records for %s-%d", record.ErrInvalidBatch, topic, number)

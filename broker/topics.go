@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -19,8 +20,8 @@ import (
 type topic struct {
 	cluster.Topic
 	config cluster.TopicConfig
-	// partitions are by number; one that could not be opened, because its
-	// log is damaged, is nil, and the reason is in offline.
+	// partitions are by number; one that could not be opened is nil, and the
+	// reason is in offline.
 	partitions []*partition.Partition
 	offline    []error
 	// saved says whether the bucket knows the topic as it is, or need not.
@@ -31,27 +32,42 @@ func (t *topic) partition(number int32) (*partition.Partition, error) {
 	if number < 0 || int(number) >= len(t.partitions) {
 		return nil, fmt.Errorf("topic %q has no partition %d: %w", t.Name, number, errUnknownTopic)
 	}
-	if p := t.partitions[number]; p != nil {
-		return p, nil
+	if err := t.whyOffline(int(number)); err != nil {
+		return nil, fmt.Errorf("partition %s-%d is offline: %w: %w", t.Name, number, record.ErrStorage, err)
 	}
-	return nil, fmt.Errorf("partition %s-%d is offline: %w: %w", t.Name, number, record.ErrStorage, t.offline[number])
+	return t.partitions[number], nil
+}
+
+// whyOffline is why a partition of the topic is not served; nil when it is. It
+// could not be opened, or its log directory has failed since.
+func (t *topic) whyOffline(number int) error {
+	if p := t.partitions[number]; p != nil {
+		return p.Offline()
+	}
+	return t.offline[number]
 }
 
 // open lists the partitions that are not offline.
 func (t *topic) open() []*partition.Partition {
 	open := make([]*partition.Partition, 0, len(t.partitions))
-	for _, p := range t.partitions {
-		if p != nil {
+	for i, p := range t.partitions {
+		if t.whyOffline(i) == nil {
 			open = append(open, p)
 		}
 	}
 	return open
 }
 
+// opened lists the partitions that were opened, those included whose log
+// directory has failed since.
+func (t *topic) opened() []*partition.Partition {
+	return slices.DeleteFunc(slices.Clone(t.partitions), func(p *partition.Partition) bool { return p == nil })
+}
+
 // close closes the partitions and joins their errors.
 func (t *topic) close(ctx context.Context) error {
 	var errs []error
-	for _, p := range t.open() {
+	for _, p := range t.opened() {
 		errs = append(errs, p.Close(ctx))
 	}
 	return errors.Join(errs...)

@@ -12,14 +12,9 @@ import (
 	"firn/tier"
 )
 
-const (
-	// diskInterval is how often the free space is looked at. At 1 GiB/s a
-	// disk loses so much of its reserve before produce stops.
-	diskInterval = time.Second
-	// sweepInterval is how often the deletion of topics goes on when nothing
-	// asks for it.
-	sweepInterval = 10 * time.Second
-)
+// sweepInterval is how often the deletion of topics goes on when nothing asks
+// for it.
+const sweepInterval = 10 * time.Second
 
 // retainLoop applies the retention of every partition from time to time.
 func (b *Broker) retainLoop() {
@@ -86,7 +81,7 @@ func (b *Broker) sweep(ctx context.Context, t cluster.Topic, first map[record.To
 	}
 	if cold := b.options.Tier; cold != nil {
 		removed, again := first[t.ID]
-		if again && b.options.Now().Sub(removed) < b.options.DeleteGrace {
+		if again && (b.options.Now().Sub(removed) < b.options.DeleteGrace || b.options.Logs.Offline() != nil) {
 			return nil
 		}
 		if !again {
@@ -103,27 +98,13 @@ func (b *Broker) sweep(ctx context.Context, t cluster.Topic, first map[record.To
 			return nil
 		}
 	}
+	if b.options.Logs.Offline() != nil {
+		return nil // a directory that comes back may hold logs of it, and must find it deleted
+	}
 	if err := b.cluster.RemoveTopic(ctx, t.ID); err != nil {
 		return fmt.Errorf("forget the topic: %w", err)
 	}
 	delete(first, t.ID)
 	b.logger.Info("nothing is left of the topic", "event", "topic_swept", "topic", t.Name, "topic_id", t.ID.String())
 	return nil
-}
-
-func (b *Broker) diskLoop() { b.every(diskInterval, nil, b.checkDisk) }
-
-// checkDisk compares the free space with the reserve. An error of the file
-// system changes nothing: the append itself will meet it.
-func (b *Broker) checkDisk() {
-	usage, err := b.options.Logs.Usage()
-	if err != nil {
-		b.logger.Warn("cannot tell the free space of the disk", "event", "disk_unknown", "error", err)
-		return
-	}
-	full := usage.Free < b.options.DiskReserve(usage.Total)
-	if b.diskFull.Swap(full) != full {
-		b.logger.Warn("free space crossed firn.disk.reserve.bytes", "event", "disk_reserve",
-			"produce_stopped", full, "free_bytes", usage.Free)
-	}
 }

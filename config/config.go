@@ -85,8 +85,8 @@ type Topics struct {
 
 // Log is the local log.
 type Log struct {
-	// Dir is the data directory.
-	Dir string
+	// Dirs are the log directories, at least one; none is in another.
+	Dirs []string
 	// AcksAllFsync says whether acks=all waits for the disk.
 	AcksAllFsync           bool
 	RetentionCheckInterval time.Duration

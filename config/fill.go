@@ -39,8 +39,8 @@ func (l *loader) fill(c *Config) {
 		RecoveryThreads:        c.int("num.recovery.threads.per.data.dir"),
 		ProducerExpiry:         c.millis("producer.id.expiration.ms"),
 	}
-	if dirs := c.list("log.dirs"); len(dirs) == 1 {
-		c.Log.Dir = filepath.Clean(dirs[0])
+	for _, dir := range c.list("log.dirs") {
+		c.Log.Dirs = append(c.Log.Dirs, filepath.Clean(dir))
 	}
 	c.Fetch = Fetch{
 		MaxBytes:                 c.int("fetch.max.bytes"),

@@ -51,7 +51,7 @@ func TestNoSettings(t *testing.T) {
 	if got := c.Network.Listeners; len(got) != 1 || got[0].Name != "PLAINTEXT" || got[0].Bind.String() != "127.0.0.1:9092" || got[0].Advertised != got[0].Bind {
 		t.Errorf("listeners: %+v", got)
 	}
-	if c.Log.Dir != "firn-data" || c.Node.ID != 1 || !c.Log.AcksAllFsync || c.Log.RetentionCheckInterval != 5*time.Minute || c.Log.FileDeleteDelay != time.Minute {
+	if !slices.Equal(c.Log.Dirs, []string{"firn-data"}) || c.Node.ID != 1 || !c.Log.AcksAllFsync || c.Log.RetentionCheckInterval != 5*time.Minute || c.Log.FileDeleteDelay != time.Minute {
 		t.Errorf("log: %+v", c.Log)
 	}
 	if got := c.Operation.AdminListeners; len(got) != 1 || got[0].String() != "127.0.0.1:9190" {
@@ -143,7 +143,7 @@ listener.name.external.ssl.keystore.location=/x
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Node.ID != 3 || c.Log.Dir != "/tmp/kraft-combined-logs" || len(c.Network.Listeners) != 1 || c.Network.Listeners[0].Advertised.String() != "localhost:9092" {
+	if c.Node.ID != 3 || !slices.Equal(c.Log.Dirs, []string{"/tmp/kraft-combined-logs"}) || len(c.Network.Listeners) != 1 || c.Network.Listeners[0].Advertised.String() != "localhost:9092" {
 		t.Errorf("%+v", c)
 	}
 	if len(warnings) != 1 || !slices.Contains(warnings[0].Keys, "process.roles") || !slices.Contains(warnings[0].Keys, "log.dir.failure.timeout.ms") || slices.Contains(warnings[0].Keys, "log.dirs") {
@@ -275,8 +275,12 @@ func TestTogether(t *testing.T) {
 		flags []string
 		want  string // empty: no fault
 	}{
-		{[]string{"log.dirs=/a,/b"}, "log.dirs=/a,/b (from --set): want exactly one directory, these are 2"},
-		{[]string{"log.dir=/a,/b"}, "log.dir=/a,/b (from --set)"},
+		{[]string{"log.dirs=/a,/b"}, ""},
+		{[]string{"log.dir=/a, /b"}, ""},
+		{[]string{"log.dirs=/a,/b,/a/../b"}, "log.dirs=/a,/b,/a/../b (from --set): want directories that lie apart, not /b and /b"},
+		{[]string{"log.dir=/a,/a/b"}, "log.dir=/a,/a/b (from --set): want directories that lie apart, not /a and /a/b"},
+		{[]string{"log.dirs= , "}, "want at least one directory"},
+		{[]string{"tier.store=dir", "tier.dir.path=/b/cold", "log.dirs=/a,/b"}, "neither inside the data directory /b"},
 		{[]string{"node.id=1", "broker.id=2"}, "broker.id=2 (from --set): contradicts node.id=1"},
 		{[]string{"broker.id=-1"}, ""},
 		{[]string{"default.replication.factor=3"}, "firn.replication.factor.clamp=true accepts more"},

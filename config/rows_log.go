@@ -11,7 +11,7 @@ import (
 )
 
 func logSettings() []setting {
-	dirs := list(areaLog, "log.dirs", "./firn-data", "The data directory: partitions, metadata and checkpoints. Exactly one.")
+	dirs := list(areaLog, "log.dirs", "./firn-data", "The data directories, one for each disk: partitions and checkpoints. The first also gets the metadata. A new partition goes where it has most free space to itself.")
 	dirs.instead = []string{"log.dir"}
 	return []setting{
 		dirs,

@@ -32,15 +32,18 @@ func (l *loader) checkTogether(c *Config) {
 }
 
 func (l *loader) checkDataDir(c *Config) {
-	if n := len(c.list("log.dirs")); n != 1 {
-		l.blame(c, "log.dirs", "want exactly one directory, these are "+strconv.Itoa(n))
-		return
+	if len(c.Log.Dirs) == 0 {
+		l.blame(c, "log.dirs", "want at least one directory")
 	}
-	if c.Tier.Store != StoreDir || c.Tier.DirPath == "" {
-		return
-	}
-	if within(c.Tier.DirPath, c.Log.Dir) || within(c.Log.Dir, c.Tier.DirPath) {
-		l.blame(c, "tier.dir.path", "want a directory that is neither inside the data directory "+c.Log.Dir+" nor around it")
+	for i, dir := range c.Log.Dirs {
+		for _, other := range c.Log.Dirs[:i] {
+			if within(dir, other) || within(other, dir) {
+				l.blame(c, "log.dirs", "want directories that lie apart, not "+other+" and "+dir)
+			}
+		}
+		if c.Tier.Store == StoreDir && c.Tier.DirPath != "" && (within(c.Tier.DirPath, dir) || within(dir, c.Tier.DirPath)) {
+			l.blame(c, "tier.dir.path", "want a directory that is neither inside the data directory "+dir+" nor around it")
+		}
 	}
 }
 

@@ -56,9 +56,13 @@ type Status struct {
 	Reason    string   `json:"reason,omitempty"`
 	StartedMs int64    `json:"started_ms"`
 	Listeners []string `json:"listeners"`
-	DataDir   string   `json:"data_dir"`
+	// DataDir names the log directories, LogDirs describes them.
+	DataDir string         `json:"data_dir"`
+	LogDirs []LogDirStatus `json:"log_dirs"`
 	// Durability says in a sentence what an acknowledgement means.
-	Durability string      `json:"durability"`
+	Durability string `json:"durability"`
+	// Disk is that of the directory which is nearest to its reserve; Logs
+	// counts those of all.
 	Disk       DiskStatus  `json:"disk"`
 	IO         IOStatus    `json:"io"`
 	Topics     int         `json:"topics"`
@@ -99,7 +103,17 @@ type TopicTiering struct {
 	LocalBytes int64 `json:"local_bytes"`
 }
 
-// DiskStatus is the file system of the data directory, in bytes.
+// LogDirStatus is one log directory. One that is offline has nothing but the
+// reason.
+type LogDirStatus struct {
+	Dir string `json:"dir"`
+	// Offline is why it is not in use, empty while it is.
+	Offline    string `json:"offline,omitempty"`
+	Partitions int    `json:"partitions"`
+	DiskStatus
+}
+
+// DiskStatus is the file system of a log directory, in bytes.
 type DiskStatus struct {
 	Total   int64 `json:"total"`
 	Free    int64 `json:"free"`

@@ -190,6 +190,13 @@ func (p *Partition) LeaderEpoch() record.Epoch { return record.Epoch(p.epoch.Loa
 // SetRetention changes what the next ApplyRetention keeps.
 func (p *Partition) SetRetention(r Retention) { p.retention.Store(&r) }
 
+// Store is the log directory that holds the partition.
+func (p *Partition) Store() *hot.Store { return p.store }
+
+// Offline is why the partition is not served though it was opened: its log
+// directory has failed. Nil while it is served.
+func (p *Partition) Offline() error { return p.log.Offline() }
+
 // Log is the local log.
 func (p *Partition) Log() *hot.Log { return p.log }
 
@@ -259,6 +266,8 @@ func (p *Partition) onSeal() {
 }
 
 func (p *Partition) onPoison(err error) {
-	p.logger.Error("the local log takes no more writes", "event", "log_poisoned", "error", err)
+	if p.Offline() == nil { // else the directory has told
+		p.logger.Error("the local log takes no more writes", "event", "log_poisoned", "error", err)
+	}
 	p.watchers.notify()
 }

@@ -18,6 +18,9 @@ import (
 // range resets its position, which must never be for want of a manifest), and
 // record.ErrClosed once the partition is closed.
 func (p *Partition) Locate(from record.Offset) (isCold bool, at record.Offset, err error) {
+	if err := p.Offline(); err != nil {
+		return false, from, fmt.Errorf("read %s: %w", p.tp, err)
+	}
 	if p.closed.Load() {
 		return false, from, fmt.Errorf("read %s: %w", p.tp, record.ErrClosed)
 	}

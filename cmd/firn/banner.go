@@ -18,7 +18,7 @@ func (n *node) printBanner(w io.Writer) {
 	m := n.io.Methods()
 	lines := [][2]string{
 		{"listening on", strings.Join(n.addresses, ", ")},
-		{"data", fmt.Sprintf("%s (cluster %s, broker %d)", n.cfg.Log.Dir, n.metadata.Metadata().ClusterID, n.cfg.Node.ID)},
+		{"data", fmt.Sprintf("%s (cluster %s, broker %d)", strings.Join(n.cfg.Log.Dirs, ", "), n.metadata.Metadata().ClusterID, n.cfg.Node.ID)},
 		{"i/o", fmt.Sprintf("uncached read %s, uncached write %s, residency %s, send %s", m.UncachedRead, m.UncachedWrite, m.Residency, m.Send)},
 		{"store", n.describeStore()},
 		{"durability", n.describeDurability()},

@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -241,8 +242,9 @@ func admin(t *testing.T, s console.Status) string {
 func TestStatus(t *testing.T) {
 	s := console.Status{
 		Version: "1", ClusterID: "abc", NodeID: 1, Ready: true, StartedMs: 1764547200000, Listeners: []string{"PLAINTEXT://127.0.0.1:9092"},
-		Disk:  console.DiskStatus{Total: 10 << 30, Free: 5 << 30},
-		Store: console.StoreStatus{Kind: "s3", Where: "http://x b", State: "copy-lag", OldestLocalOnlyMs: 90 * 60_000, LocalOnlyBytes: 1536},
+		Disk:    console.DiskStatus{Total: 10 << 30, Free: 5 << 30},
+		LogDirs: []console.LogDirStatus{{Dir: "/a", Partitions: 3, DiskStatus: console.DiskStatus{Total: 10 << 30, Free: 5 << 30}}},
+		Store:   console.StoreStatus{Kind: "s3", Where: "http://x b", State: "copy-lag", OldestLocalOnlyMs: 90 * 60_000, LocalOnlyBytes: 1536},
 	}
 	addr := admin(t, s)
 	got := firn(t, "status", "--admin", addr)
@@ -330,7 +332,7 @@ func TestServe(t *testing.T) {
 		return ran{a.exit(root.ExecuteContext(context.Background())), out.String(), errOut.String()}
 	}
 	r := run(nil, "--set", "log.dirs=/d", "--set", "listeners=A://127.0.0.1:1,B://127.0.0.1:2", "--set", "listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT", "--new-cluster")
-	if r.code != exitOK || got.Topics.Partitions != 4 || got.Log.Dir != "/d" || len(got.Network.Listeners) != 2 || !fresh {
+	if r.code != exitOK || got.Topics.Partitions != 4 || !slices.Equal(got.Log.Dirs, []string{"/d"}) || len(got.Network.Listeners) != 2 || !fresh {
 		t.Errorf("%+v, %+v", r, got)
 	}
 	if strings.Count(r.errOut, "firn: warning: ") != 2 || !strings.Contains(r.errOut, "banner") {

@@ -75,7 +75,7 @@ type doctor struct {
 func examine(ctx context.Context, c *config.Config) []finding {
 	d := &doctor{cfg: c, status: runningBroker(ctx, c)}
 	for _, check := range []func(context.Context){
-		d.checkDataDir, d.checkFileSystem, d.checkSpace, d.checkDescriptors, d.checkMemory, d.checkClock,
+		d.checkDataDirs, d.checkFileSystems, d.checkSpaces, d.checkDescriptors, d.checkMemory, d.checkClock,
 		d.checkPorts, d.checkAdvertised, d.checkStore,
 	} {
 		check(ctx)

@@ -203,8 +203,10 @@ func (d *doctor) checkStore(ctx context.Context) {
 	if report.Versioned {
 		d.warn(name, "give the bucket a lifecycle rule for noncurrent versions", "the bucket keeps what is deleted, and that costs money")
 	}
-	if t.Store == config.StoreDir && sameDevice(t.DirPath, d.existing()) {
-		d.warn(name, "put tier.dir.path on another disk, or use a bucket", "%s is on the disk of the data directory: it protects against nothing", t.DirPath)
+	for _, dir := range d.cfg.Log.Dirs {
+		if t.Store == config.StoreDir && sameDevice(t.DirPath, existing(dir)) {
+			d.warn(name, "put tier.dir.path on another disk, or use a bucket", "%s is on the disk of the data directory %s: it protects against nothing there", t.DirPath, dir)
+		}
 	}
 	without := ""
 	if !report.ConditionalPut {

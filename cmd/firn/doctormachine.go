@@ -33,10 +33,10 @@ const (
 	future     = time.Minute
 )
 
-// existing is the data directory, or the nearest directory above it that is
+// existing is a data directory, or the nearest directory above it that is
 // there.
-func (d *doctor) existing() string {
-	dir, err := filepath.Abs(d.cfg.Log.Dir)
+func existing(dir string) string {
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return "."
 	}
@@ -52,9 +52,22 @@ func (d *doctor) existing() string {
 	}
 }
 
-func (d *doctor) checkDataDir(context.Context) {
+func (d *doctor) checkDataDirs(context.Context) {
+	for _, dir := range d.cfg.Log.Dirs {
+		d.checkDataDir(dir)
+	}
+	if d.status == nil {
+		return
+	}
+	for _, s := range d.status.LogDirs {
+		if s.Offline != "" {
+			d.fail("data directory", "see to its disk and start the broker again; its partitions are offline until then", "the broker does not use %s: %s", s.Dir, s.Offline)
+		}
+	}
+}
+
+func (d *doctor) checkDataDir(dir string) {
 	const name = "data directory"
-	dir := d.cfg.Log.Dir
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -89,9 +102,14 @@ func (d *doctor) checkDataDir(context.Context) {
 	}
 }
 
-func (d *doctor) checkFileSystem(context.Context) {
+func (d *doctor) checkFileSystems(context.Context) {
+	for _, dir := range d.cfg.Log.Dirs {
+		d.checkFileSystem(existing(dir))
+	}
+}
+
+func (d *doctor) checkFileSystem(dir string) {
 	const name = "file system"
-	dir := d.existing()
 	io, err := vfs.ProbeIO(dir, d.cfg.Operation.IOForce)
 	if err != nil {
 		cure := "let the user of the broker write there"
@@ -102,7 +120,7 @@ func (d *doctor) checkFileSystem(context.Context) {
 		return
 	}
 	m := io.Methods()
-	text := "read " + m.UncachedRead + ", write " + m.UncachedWrite + ", residency " + m.Residency + ", send " + m.Send
+	text := dir + ": read " + m.UncachedRead + ", write " + m.UncachedWrite + ", residency " + m.Residency + ", send " + m.Send
 	switch {
 	case m.Residency == "unknown":
 		d.warn(name, "keep the data on ext4 or xfs with Linux 5.10 or newer",
@@ -115,15 +133,21 @@ func (d *doctor) checkFileSystem(context.Context) {
 	}
 }
 
-func (d *doctor) checkSpace(context.Context) {
+func (d *doctor) checkSpaces(context.Context) {
+	for _, dir := range d.cfg.Log.Dirs {
+		d.checkSpace(existing(dir))
+	}
+}
+
+func (d *doctor) checkSpace(dir string) {
 	const name = "disk space"
-	u, err := vfs.Disk().Usage(d.existing())
+	u, err := vfs.Disk().Usage(dir)
 	if err != nil {
 		d.fail(name, "see whether the disk is well", "%v", err)
 		return
 	}
 	reserve := d.cfg.Operation.Reserve(u.Total)
-	free := humanBytes(int64(u.Free)) + " free of " + humanBytes(int64(u.Total)) + ", reserve " + humanBytes(int64(reserve))
+	free := dir + ": " + humanBytes(int64(u.Free)) + " free of " + humanBytes(int64(u.Total)) + ", reserve " + humanBytes(int64(reserve))
 	cure := "make room, lower retention or local.retention.*, or lower firn.disk.reserve.bytes"
 	switch {
 	case u.Free < reserve:
@@ -250,13 +274,15 @@ func (d *doctor) newest() (at time.Time, what string) {
 		}
 		return at, "the newest record"
 	}
-	files, err := filepath.Glob(filepath.Join(d.cfg.Log.Dir, "*", "*.log"))
-	if err != nil {
-		return at, ""
-	}
-	for _, path := range files {
-		if info, err := os.Stat(path); err == nil && info.ModTime().After(at) {
-			at, what = info.ModTime(), path
+	for _, dir := range d.cfg.Log.Dirs {
+		files, err := filepath.Glob(filepath.Join(dir, "*", "*.log"))
+		if err != nil {
+			continue
+		}
+		for _, path := range files {
+			if info, err := os.Stat(path); err == nil && info.ModTime().After(at) {
+				at, what = info.ModTime(), path
+			}
 		}
 	}
 	return at, what

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -49,7 +47,7 @@ type node struct {
 
 	io        *vfs.IO
 	turns     *bulk.Turns
-	logs      *hot.Store
+	logs      *hot.Disks
 	metadata  *cluster.Local
 	store     store.Store // nil without a store
 	probe     storeProbe
@@ -116,36 +114,6 @@ func (n *node) onClose(what string, close func(context.Context) error) {
 	n.closers = append(n.closers, closer{what, close})
 }
 
-func (n *node) openDisk(ctx context.Context) error {
-	dir := n.cfg.Log.Dir
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("make the data directory (log.dirs): %w", err)
-	}
-	var err error
-	if n.io, err = vfs.ProbeIO(dir, n.cfg.Operation.IOForce); err != nil {
-		return fmt.Errorf("probe the I/O methods of %s: %w", dir, err)
-	}
-	n.logs, err = hot.Open(ctx, hot.Options{
-		Dir:                dir,
-		IO:                 n.io,
-		Logger:             n.logger,
-		CheckpointInterval: n.cfg.Log.CheckpointInterval,
-		FileDeleteDelay:    orNone(n.cfg.Log.FileDeleteDelay),
-		RecoveryThreads:    n.cfg.Log.RecoveryThreads,
-		NoFsync:            !n.cfg.Log.AcksAllFsync,
-		HotBytes:           max(n.cfg.Fetch.TailBytes, 1),
-		Registerer:         n.metrics,
-	})
-	if errors.Is(err, vfs.ErrLocked) {
-		return fmt.Errorf("the data directory %s is in use by another process: %w", dir, err)
-	}
-	if err != nil {
-		return fmt.Errorf("open the data directory %s: %w", dir, err)
-	}
-	n.onClose("the logs", n.logs.Close)
-	return nil
-}
-
 // orNone is a setting as the options of a package take it: there 0 stands for
 // the default, and a negative value for nothing, which is what 0 means to
 // whoever set it.
@@ -170,20 +138,6 @@ func bulkPace(bytesPerSecond int64) *bulk.Pace {
 		bytesPerSecond = bulkPerProcessor * int64(runtime.GOMAXPROCS(0))
 	}
 	return bulk.NewPace(bytesPerSecond)
-}
-
-func (n *node) openMetadata(ctx context.Context) error {
-	var err error
-	n.metadata, err = cluster.OpenLocal(ctx, cluster.LocalOptions{
-		Path:   filepath.Join(n.cfg.Log.Dir, "firn.db"),
-		NodeID: n.cfg.Node.ID,
-		Logger: n.logger,
-	})
-	if err != nil {
-		return fmt.Errorf("open the metadata: %w", err)
-	}
-	n.onClose("the metadata", func(context.Context) error { return n.metadata.Close() })
-	return nil
 }
 
 // openTier opens the object store and the cold tier. A store that does not

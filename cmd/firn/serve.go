@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -18,8 +19,9 @@ import (
 // drainTime is how long a stop waits for requests under way and for the disk.
 const drainTime = 30 * time.Second
 
-// runServe runs the broker until ctx ends, which a signal does, and stops it
-// clean. The banner and the log go to out.
+// runServe runs the broker until ctx ends, which a signal does, or its last log
+// directory fails, which is an error, and stops it clean. The banner and the
+// log go to out.
 func runServe(ctx context.Context, cfg *config.Config, newCluster bool, out io.Writer) error {
 	logger := newLogger(cfg, out)
 	tuneRuntime(os.Getenv)
@@ -29,15 +31,21 @@ func runServe(ctx context.Context, cfg *config.Config, newCluster bool, out io.W
 	}
 	n.printBanner(out)
 	logger.Info("serving", "event", "serving")
-	<-ctx.Done()
+	var lost error
+	select {
+	case <-ctx.Done():
+	case <-n.logs.NoneLeft():
+		lost = fmt.Errorf("%w: %w", errDisksLost, n.logs.Offline())
+		logger.Error("no log directory is left", "event", "log_dirs_lost", "error", lost)
+	}
 	logger.Info("stopping", "event", "stopping")
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
 	if err := n.Close(stop); err != nil {
-		return fmt.Errorf("stop: %w", err)
+		return errors.Join(lost, fmt.Errorf("stop: %w", err))
 	}
 	logger.Info("stopped", "event", "stopped")
-	return nil
+	return lost
 }
 
 // gcPercent is how much garbage may gather, in hundredths of what is alive,

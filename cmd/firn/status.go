@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"text/tabwriter"
 
@@ -29,14 +30,15 @@ func newStatusCommand(a *app) *cobra.Command {
 			if err := f.print(a.stdout, s, func(t *tabwriter.Writer) { statusTable(t, s) }); err != nil {
 				return err
 			}
-			switch n := len(s.Attention); n {
-			case 0:
-				return nil
-			case 1:
-				return exitf(exitFaulty, "1 partition needs attention")
-			default:
-				return exitf(exitFaulty, "%d partitions need attention", n)
+			for _, d := range s.LogDirs {
+				if d.Offline != "" {
+					return exitf(exitFaulty, "log directory %s is offline, %s attention", d.Dir, needs(len(s.Attention)))
+				}
 			}
+			if n := len(s.Attention); n > 0 {
+				return exitf(exitFaulty, "%s attention", needs(n))
+			}
+			return nil
 		}),
 	}
 	f = addFormat(cmd)
@@ -54,8 +56,14 @@ func statusTable(t *tabwriter.Writer, s console.Status) {
 	row(t, "state", state)
 	row(t, "started", humanTime(s.StartedMs)+" UTC")
 	row(t, "listeners", strings.Join(s.Listeners, ", "))
-	row(t, "data", s.DataDir, humanBytes(s.Disk.Logs)+" in logs")
-	row(t, "disk", humanBytes(s.Disk.Free)+" free of "+humanBytes(s.Disk.Total), "reserve "+humanBytes(s.Disk.Reserve))
+	for _, d := range s.LogDirs {
+		if d.Offline != "" {
+			row(t, "data", d.Dir, "offline: "+d.Offline)
+			continue
+		}
+		row(t, "data", d.Dir, humanBytes(d.Logs)+" in logs", plural(int64(d.Partitions), "partition"))
+		row(t, "disk", humanBytes(d.Free)+" free of "+humanBytes(d.Total), "reserve "+humanBytes(d.Reserve))
+	}
 	row(t, "topics", s.Topics, plural(int64(s.Partitions), "partition"))
 	row(t, "durability", s.Durability)
 	row(t, "reads", "uncached "+s.IO.UncachedRead, "residency "+s.IO.Residency, "send "+s.IO.Send)
@@ -73,6 +81,13 @@ func statusTable(t *tabwriter.Writer, s console.Status) {
 	for _, p := range s.Attention {
 		row(t, "attention", p.Topic, p.Partition, p.State, p.Reason)
 	}
+}
+
+func needs(partitions int) string {
+	if partitions == 1 {
+		return "1 partition needs"
+	}
+	return fmt.Sprintf("%d partitions need", partitions)
 }
 
 // atRisk says what of the tiered topics a dead disk would lose.

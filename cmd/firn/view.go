@@ -12,6 +12,7 @@ import (
 
 	"firn/config"
 	"firn/console"
+	"firn/hot"
 	"firn/partition"
 	"firn/tier"
 )
@@ -38,7 +39,7 @@ func (v *view) Status(context.Context) (console.Status, error) {
 		Ready:      v.ready.Load(),
 		StartedMs:  n.started.UnixMilli(),
 		Listeners:  n.addresses,
-		DataDir:    n.cfg.Log.Dir,
+		DataDir:    strings.Join(n.cfg.Log.Dirs, ", "),
 		Durability: n.describeDurability(),
 		IO:         console.IOStatus{UncachedRead: m.UncachedRead, UncachedWrite: m.UncachedWrite, Residency: m.Residency, Send: m.Send},
 		Store:      v.storeStatus(),
@@ -46,9 +47,8 @@ func (v *view) Status(context.Context) (console.Status, error) {
 	if err := v.Ready(); err != nil {
 		s.Reason = err.Error()
 	}
-	if usage, err := n.logs.Usage(); err == nil {
-		s.Disk = console.DiskStatus{Total: int64(usage.Total), Free: int64(usage.Free), Reserve: int64(n.cfg.Operation.Reserve(usage.Total))}
-	}
+	s.LogDirs = v.logDirs()
+	s.Disk = tightest(s.LogDirs)
 	s.NewestRecordMs = -1
 	var alone partition.Unprotected
 	for _, partitions := range n.broker.Topics() {
@@ -75,6 +75,45 @@ func (v *view) Status(context.Context) (console.Status, error) {
 		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	})
 	return s, nil
+}
+
+// logDirs describes the log directories.
+func (v *view) logDirs() []console.LogDirStatus {
+	n := (*node)(v)
+	logs, partitions := make(map[*hot.Store]int64), make(map[*hot.Store]int)
+	for _, topic := range n.broker.Topics() {
+		for _, p := range topic {
+			logs[p.Store()] += p.Log().Size()
+			partitions[p.Store()]++
+		}
+	}
+	var dirs []console.LogDirStatus
+	for _, d := range n.logs.Dirs() {
+		one := console.LogDirStatus{Dir: d.Path()}
+		if err := d.Offline(); err != nil {
+			one.Offline = err.Error()
+		} else if usage, err := d.Store().Usage(); err != nil {
+			one.Offline = err.Error()
+		} else {
+			one.Partitions = partitions[d.Store()]
+			one.Total, one.Free, one.Logs = int64(usage.Total), int64(usage.Free), logs[d.Store()]
+			one.Reserve = int64(n.cfg.Operation.Reserve(usage.Total))
+		}
+		dirs = append(dirs, one)
+	}
+	return dirs
+}
+
+// tightest is the disk of the directory that is nearest to its reserve.
+func tightest(dirs []console.LogDirStatus) console.DiskStatus {
+	var least console.DiskStatus
+	for _, d := range dirs {
+		if d.Offline == "" && (least.Total == 0 || d.Free-d.Reserve < least.Free-least.Reserve) {
+			least = d.DiskStatus
+		}
+	}
+	least.Logs = 0
+	return least
 }
 
 func (v *view) storeStatus() console.StoreStatus {
