@@ -34,6 +34,8 @@ type site struct {
 	db   string
 	id   tier.StoreID
 	dirs []string
+	dead string            // a directory whose disk does not answer at the start
+	free map[string]uint64 // of directories, where it is not that of the memory
 	// diskFaults and coldFaults stand before the two while a broker runs.
 	diskFaults, coldFaults *faultfs.FS
 	stop                   func()
@@ -43,6 +45,20 @@ func newSite(t *testing.T) *site {
 	s := &site{t: t, disk: vfs.NewMem(), cold: vfs.NewMem(), db: filepath.Join(t.TempDir(), "firn.db"), id: tier.NewStoreID(), dirs: []string{"/firn"}, stop: func() {}}
 	t.Cleanup(func() { s.stop() })
 	return s
+}
+
+// sizedFS has directories with so much free space.
+type sizedFS struct {
+	vfs.FS
+	free map[string]uint64
+}
+
+func (f sizedFS) Usage(path string) (vfs.DiskUsage, error) {
+	u, err := f.FS.Usage(path)
+	if free, ok := f.free[path]; ok {
+		u.Free = free
+	}
+	return u, err
 }
 
 // start stops the broker that runs and opens one on the same data.
@@ -60,7 +76,10 @@ func (s *site) start(change ...func(*Options)) *Broker {
 		closers = append(closers, close)
 	}
 	s.diskFaults, s.coldFaults = faultfs.New(s.disk), faultfs.New(s.cold)
-	logs, err := hot.OpenDisks(ctx, s.dirs, hot.Options{FS: s.diskFaults, FileDeleteDelay: -1, WatchInterval: time.Millisecond})
+	if s.dead != "" {
+		s.kill(s.dead)
+	}
+	logs, err := hot.OpenDisks(ctx, s.dirs, hot.Options{FS: sizedFS{s.diskFaults, s.free}, FileDeleteDelay: -1, WatchInterval: time.Millisecond})
 	must(err, func() error { return logs.Close(ctx) })
 	metadata, err := cluster.OpenLocal(ctx, cluster.LocalOptions{Path: s.db, NodeID: 1})
 	must(err, func() error { return metadata.Close() })
