@@ -24,17 +24,25 @@ const (
 //
 // Every header it returns belongs to a batch that lies wholly inside the
 // stretch, and starts at or above the offset that the one before it ended at.
+// The CRC does not cover the base offset, and headers are read without the rest
+// of their batch: a bit that flips on its way from the disk could so make
+// records vanish between two batches. Where one does not begin at next, both
+// headers are therefore read again.
 type cursor struct {
 	file io.ReaderAt
 	path string
 	pos  int64         // of the next header
 	end  int64         // of the stretch
 	next record.Offset // lowest base offset that the next batch may have
+	last int64         // where the last header was, -1 before the first one
 
 	buf   []byte
 	bufAt int64
 	bufN  int
 }
+
+// errUnsteady says that reading the same bytes twice gave different ones.
+var errUnsteady = errors.New("the same bytes were read differently")
 
 // windows lends the buffers of short walks.
 type windows struct{ pool sync.Pool }
@@ -73,10 +81,62 @@ func (c *cursor) header() (h record.Header, at int64, err error) {
 		return h, at, c.corrupt(fmt.Sprintf("the batch says %d bytes, %d are left", h.Size(), c.end-at))
 	case h.BaseOffset < c.next:
 		return h, at, c.corrupt(fmt.Sprintf("the batch starts at offset %d, the one before it ends at %d", h.BaseOffset, c.next))
+	case h.BaseOffset > c.next:
+		if err := c.confirmGap(h, at); err != nil {
+			return h, at, err
+		}
 	}
-	c.pos = at + int64(h.Size())
+	c.pos, c.last = at+int64(h.Size()), at
 	c.next = h.NextOffset()
 	return h, at, nil
+}
+
+// confirmGap reads the header h at position at again, and the one before it,
+// which should still end at next.
+func (c *cursor) confirmGap(h record.Header, at int64) error {
+	err := confirm(c.file, h, at)
+	if err == nil && c.last >= 0 {
+		var before record.Header
+		before, err = headerAt(c.file, c.last)
+		if err == nil && (before.NextOffset() != c.next || c.last+int64(before.Size()) != at) {
+			err = fmt.Errorf("%w: the header at byte %d", errUnsteady, c.last)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", c.path, err)
+	}
+	return nil
+}
+
+// confirm reads the header h at position at of f again; the error wraps
+// errUnsteady when it is another one now.
+func confirm(f io.ReaderAt, h record.Header, at int64) error {
+	again, err := headerAt(f, at)
+	if err == nil && again != h {
+		err = fmt.Errorf("%w: the header at byte %d", errUnsteady, at)
+	}
+	return err
+}
+
+// headerAt reads a header that was read before.
+func headerAt(f io.ReaderAt, at int64) (record.Header, error) {
+	var b [record.HeaderSize]byte
+	if n, err := f.ReadAt(b[:], at); n < len(b) {
+		if err == nil || errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return record.Header{}, err
+	}
+	h, err := record.ParseHeader(b[:])
+	if err != nil {
+		return h, fmt.Errorf("%w: %w", errUnsteady, err)
+	}
+	return h, nil
+}
+
+// rewind has the cursor go on at position at with what the file says now.
+func (c *cursor) rewind(at int64, next record.Offset, last int64) {
+	c.pos, c.next, c.last, c.bufN = at, next, last, 0
 }
 
 // checkCRC compares the CRC of the batch at position at with its bytes. The
@@ -119,6 +179,8 @@ func (c *cursor) bytes(at int64, n int) ([]byte, error) {
 	return c.buf[from : from+n], nil
 }
 
-func (c *cursor) corrupt(reason string) error {
-	return &record.CorruptionError{Path: c.path, Position: c.pos, Reason: reason}
+func (c *cursor) corrupt(reason string) error { return c.corruptAt(c.pos, reason) }
+
+func (c *cursor) corruptAt(at int64, reason string) error {
+	return &record.CorruptionError{Path: c.path, Position: at, Reason: reason}
 }

@@ -60,6 +60,8 @@
 //	    it comes back only when every open log was closed without an error.
 //	I5  After any crash a log opens to whole batches with consecutive offsets,
 //	    as they were appended. What is cut off is kept in a side file.
+//	    Nothing is cut, skipped or taken for a new epoch on the word of one
+//	    reading.
 //	I6  Segments are deleted oldest first, each durably before the next.
 //	I7  A read holds up no append and waits for none, nor for a sync.
 //	I8  Nothing is written to a directory that is known to have failed, nor to

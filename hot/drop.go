@@ -16,7 +16,8 @@ import (
 // first, and answers how many are gone for readers. It does not move the log
 // start. Regions and pins keep what they have. After an error, which wraps
 // record.ErrStorage, some files may still be there; a later call and the
-// janitor try them again before anything else is dropped.
+// janitor try them again before anything else is dropped, unless it was a sync
+// that failed: that poisons the log.
 func (l *Log) DropBefore(ctx context.Context, o record.Offset) (dropped int, err error) {
 	l.sealMu.Lock()
 	defer l.sealMu.Unlock()
@@ -76,8 +77,9 @@ func (l *Log) doom(s *Segment) {
 }
 
 // purge deletes the files of dropped segments, oldest first and each durably
-// before the next, so that no crash leaves a hole between segments. The caller
-// holds sealMu.
+// before the next, so that no crash leaves a hole between segments. A sync that
+// fails poisons the log: after it nobody knows which of them a crash would bring
+// back. The caller holds sealMu.
 func (l *Log) purge() error {
 	for len(l.doomed) > 0 {
 		if err := l.store.beginWriting(); err != nil {
@@ -91,7 +93,12 @@ func (l *Log) purge() error {
 				return err
 			}
 		}
-		if err := l.store.fs.SyncDir(l.dir); err != nil {
+		l.mu.Lock()
+		l.dirChanged++
+		dir := l.dirChanged
+		l.mu.Unlock()
+		if err := l.syncDir(dir); err != nil {
+			l.setPoison(err)
 			return err
 		}
 		l.doomed = l.doomed[1:]

@@ -77,6 +77,38 @@ func TestDropThatFailsLeavesNoHole(t *testing.T) {
 	readAll(t, l, 1<<20)
 }
 
+// A directory that could not be synced is not synced again, as if that made
+// good what was lost: segments would come back with others missing between
+// them.
+func TestDropWhoseSyncFailsPoisons(t *testing.T) {
+	mem := vfs.NewMem()
+	f := faultfs.New(mem)
+	l := createLog(t, openStore(t, f), smallSegments())
+	fill(t, l, 5)
+	for len(l.Sealed(0)) < 4 {
+		if err := l.WaitDurable(t.Context(), l.EndOffset()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := readAll(t, l, 1<<20)
+	f.FailNth(1, faultfs.IOError(), faultfs.OpSyncDir)
+	for range 2 {
+		if _, err := l.DropBefore(t.Context(), l.EndOffset()); !errors.Is(err, record.ErrStorage) {
+			t.Fatalf("drop: %v", err)
+		}
+	}
+	if l.Poisoned() == nil {
+		t.Fatal("not poisoned")
+	}
+	for seed := range uint64(20) {
+		again := openLog(t, openStore(t, mem.CrashKeeping(seed)), smallSegments())
+		got := readAll(t, again, 1<<20)
+		if !slices.Equal(got, want[len(want)-len(got):]) || again.EndOffset() != l.EndOffset() {
+			t.Fatalf("%d batches, not the last of %d", len(got), len(want))
+		}
+	}
+}
+
 func TestResetTo(t *testing.T) {
 	for name, start := range map[string]record.Offset{"above the end": 5000, "inside": 15, "to the start": 0} {
 		t.Run(name, func(t *testing.T) {

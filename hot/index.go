@@ -219,6 +219,11 @@ func (s *Segment) rebuildIndex(cause error) error {
 	if _, err := s.readIndex(); err == nil {
 		return nil
 	}
+	return s.reindex(cause)
+}
+
+// reindex is rebuildIndex whatever is there. The caller holds rebuilding.
+func (s *Segment) reindex(cause error) error {
 	s.log.logger.Warn("rebuilding the indexes of a segment", "event", "index_rebuild", "segment", s.path, "cause", cause)
 	mem, err := s.indexFromLog()
 	if err != nil {

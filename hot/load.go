@@ -215,11 +215,10 @@ func (l *Log) lastOffset(s *Segment) (record.Offset, error) {
 	if err != nil {
 		return 0, err
 	}
-	from := int64(0)
-	if e != nil {
-		from = int64(record.ParseIndexEntry(e, s.base).Position)
+	c, done, err := s.walkFrom(f, e, s.size)
+	if err != nil {
+		return 0, err
 	}
-	c, done := s.walk(f, from, s.size)
 	defer done()
 	for {
 		if _, _, err := c.header(); errors.Is(err, io.EOF) {
@@ -309,23 +308,27 @@ func (s *Segment) replay(p *record.Producers, from, to record.Offset, size int64
 		return err
 	}
 	defer s.release()
-	pos, err := s.floor(from)
+	c, done, err := s.walkTo(f, from, size)
 	if err != nil {
 		return err
 	}
-	c, done := s.walk(f, pos, size)
 	defer done()
 	for {
-		h, _, err := c.header()
+		h, at, err := c.header()
 		if errors.Is(err, io.EOF) || err == nil && h.BaseOffset >= to {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if h.HasProducer() && h.BaseOffset >= from {
-			p.Apply(h)
+		if !h.HasProducer() || h.BaseOffset < from {
+			continue
 		}
+		// A wrong sequence number would double a batch, or lose it.
+		if err := c.checkCRC(h, at); err != nil {
+			return err
+		}
+		p.Apply(h)
 	}
 }
 

@@ -132,6 +132,10 @@ func (s *Segment) region(f vfs.File, w wanted) (*Region, error) {
 		budget = first
 	}
 	if h.NextOffset() > w.limit {
+		// Nothing, again and again, is what a consumer would never notice.
+		if err := confirm(headers, h, at); err != nil {
+			return nil, fmt.Errorf("read %s: %w", s.path, err)
+		}
 		return nil, nil
 	}
 	r := &Region{segment: s, file: f, off: at, first: h.BaseOffset}
@@ -139,21 +143,17 @@ func (s *Segment) region(f vfs.File, w wanted) (*Region, error) {
 		r.n, r.next = v.size-at, v.next
 		return r, nil
 	}
-	end, next, err := s.fit(headers, v, at+int64(h.Size()), h.NextOffset(), w.limit, at+budget)
-	if err != nil {
-		return nil, err
-	}
+	end, next := s.fit(headers, v, at+int64(h.Size()), h.NextOffset(), w.limit, at+budget)
 	r.n, r.next = end-at, next
 	return r, nil
 }
 
 // seek finds the first batch that ends above from.
 func (s *Segment) seek(f io.ReaderAt, v segmentView, from record.Offset) (record.Header, int64, error) {
-	pos, err := s.floor(from)
+	c, done, err := s.walkTo(f, from, v.size)
 	if err != nil {
 		return record.Header{}, 0, err
 	}
-	c, done := s.walk(f, min(pos, v.size), v.size)
 	defer done()
 	for {
 		h, at, err := c.header()
@@ -168,52 +168,28 @@ func (s *Segment) seek(f io.ReaderAt, v segmentView, from record.Offset) (record
 
 // fit extends a region whose first batch ends at position pos and offset next:
 // by the index to the last entry that is wholly inside limit and end, then
-// batch by batch.
-func (s *Segment) fit(f io.ReaderAt, v segmentView, pos int64, next, limit record.Offset, end int64) (int64, record.Offset, error) {
+// batch by batch. It ends before what cannot be read: the batches up to there
+// are good, and who asks for the next one hears what is wrong with it.
+func (s *Segment) fit(f io.ReaderAt, v segmentView, pos int64, next, limit record.Offset, end int64) (int64, record.Offset) {
 	end = min(end, v.size)
-	e, err := s.lastWhere(offsetIndex, func(b []byte) bool {
-		e := record.ParseIndexEntry(b, s.base)
+	c, done, err := s.walkIndexed(f, v.size, func(e record.IndexEntry) bool {
 		return int64(e.Position) <= end && e.Offset < limit
 	})
 	if err != nil {
-		return 0, 0, err
+		return pos, next
 	}
-	jumped := false
-	if e != nil {
-		if at := int64(record.ParseIndexEntry(e, s.base).Position); at > pos {
-			pos, jumped = at, true
-		}
-	}
-	c, done := s.walk(f, pos, v.size)
 	defer done()
+	if c.pos <= pos {
+		c.rewind(pos, next, -1)
+	}
 	for {
+		next := c.next
 		h, at, err := c.header()
-		if errors.Is(err, io.EOF) {
-			return at, v.next, nil
+		switch {
+		case errors.Is(err, io.EOF):
+			return at, v.next
+		case err != nil || h.NextOffset() > limit || c.pos > end:
+			return at, next
 		}
-		if err != nil {
-			return 0, 0, err
-		}
-		if jumped {
-			next, jumped = h.BaseOffset, false
-		}
-		if h.NextOffset() > limit || c.pos > end {
-			return at, next, nil
-		}
-		next = h.NextOffset()
 	}
-}
-
-// floor is a position at or before the start of the batch that holds o.
-func (s *Segment) floor(o record.Offset) (int64, error) {
-	if o <= s.base {
-		return 0, nil
-	}
-	e, err := s.lastWhere(offsetIndex, func(b []byte) bool {
-		return record.ParseIndexEntry(b, s.base).Offset <= o
-	})
-	if e == nil || err != nil {
-		return 0, err
-	}
-	return int64(record.ParseIndexEntry(e, s.base).Position), nil
 }

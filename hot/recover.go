@@ -83,7 +83,7 @@ func (r *recovery) segment(ctx context.Context, list []*Segment, i int) (last bo
 	if err := f.Sync(); err != nil {
 		return false, err
 	}
-	l.store.io.DropWritten(f)
+	vfs.DropClean(f)
 
 	limit := maxOffset
 	if i+1 < len(list) {
@@ -129,18 +129,15 @@ func (r *recovery) segment(ctx context.Context, list []*Segment, i int) (last bo
 // with the first bad one, if there is one. An error is one of reading.
 func (r *recovery) scan(ctx context.Context, s *Segment, f vfs.File, limit record.Offset) (*memIndex, int64, record.Offset, error, error) {
 	mem, interval := newMemIndex(s.base), r.log.options().IndexInterval
-	c := &cursor{file: f, path: s.path, end: s.size, next: s.base, buf: r.buf}
+	c := &cursor{file: f, path: s.path, end: s.size, next: s.base, last: -1, buf: r.buf}
 	valid, next := int64(0), s.base
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, 0, 0, nil, err
 		}
-		h, at, err := c.header()
+		h, at, err := r.batch(c, f, next, offsetRange{s.base, limit})
 		if errors.Is(err, io.EOF) {
 			return mem, valid, next, nil, nil
-		}
-		if err == nil {
-			err = r.check(c, h, at, next, offsetRange{s.base, limit})
 		}
 		if damage := (*record.CorruptionError)(nil); errors.As(err, &damage) {
 			return mem, valid, next, damage, nil
@@ -158,6 +155,41 @@ func (r *recovery) scan(ctx context.Context, s *Segment, f vfs.File, limit recor
 			}
 		}
 		valid, next = c.pos, c.next
+	}
+}
+
+// maxReadings is how often recovery reads a batch until two readings agree.
+const maxReadings = 5
+
+// batch reads the batch at the cursor, which should start at offset next, and
+// checks it. What would have a consequence and may be no more than a bit that
+// flipped on its way from the disk is read again, until two readings agree:
+// damage, which cuts the log; a gap; and a new leader epoch, which like the base
+// offset is not covered by the CRC.
+func (r *recovery) batch(c *cursor, f vfs.File, next record.Offset, within offsetRange) (record.Header, int64, error) {
+	at, last := c.pos, c.last
+	var before record.Header
+	var errBefore error
+	for reading := 1; ; reading++ {
+		h, _, err := c.header()
+		if err == nil {
+			err = r.check(c, h, at, next, within)
+		}
+		damaged := errors.Is(err, record.ErrCorruptBatch)
+		newest, _ := r.epoch.Last()
+		switch {
+		case err != nil && !damaged && !errors.Is(err, errUnsteady):
+			return h, at, err
+		case err == nil && h.BaseOffset == next && h.LeaderEpoch <= newest.Epoch && reading == 1:
+			return h, at, nil
+		case reading > 1 && h == before && damaged == errors.Is(errBefore, record.ErrCorruptBatch):
+			return h, at, err
+		case reading == maxReadings:
+			return h, at, fmt.Errorf("%w %d times: %s at byte %d: %w", errUnsteady, reading, c.path, at, err)
+		}
+		before, errBefore = h, err
+		vfs.DropClean(f)
+		c.rewind(at, next, last)
 	}
 }
 

@@ -35,6 +35,7 @@ type Segment struct {
 	handle segmentHandle
 
 	rebuilding sync.Mutex // lets one goroutine rebuild the index files
+	reindexed  bool       // they were rebuilt for what they say; guarded by rebuilding
 	syncs      syncOnce   // of the .log file
 
 	mu       sync.Mutex // never held over I/O
@@ -286,12 +287,4 @@ type uncachedFile struct {
 
 func (u uncachedFile) ReadAt(p []byte, off int64) (int, error) {
 	return u.io.ReadUncached(u.file, p, off)
-}
-
-// walk returns a cursor over the batches in [from, to) of the open file f,
-// with a window lent by the store; done gives it back.
-func (s *Segment) walk(f io.ReaderAt, from, to int64) (c *cursor, done func()) {
-	w := s.log.store.windows.get()
-	c = &cursor{file: f, path: s.path, pos: from, end: to, next: s.base, buf: *w}
-	return c, func() { s.log.store.windows.put(w) }
 }

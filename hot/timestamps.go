@@ -112,11 +112,10 @@ func (s *Segment) findTimestamp(ts int64, within offsetRange, decode Decode) (Ti
 	if e != nil {
 		from = max(from, record.ParseTimeIndexEntry(e, s.base).Offset)
 	}
-	pos, err := s.floor(from)
+	c, done, err := s.walkTo(s.uncached(f), from, s.view().size)
 	if err != nil {
 		return TimestampOffset{}, false, err
 	}
-	c, done := s.walk(s.uncached(f), pos, s.view().size)
 	defer done()
 	for {
 		h, at, err := c.header()
@@ -183,11 +182,10 @@ func (s *Segment) maxWithin(within offsetRange) (record.TimeIndexEntry, error) {
 			best, from = e, e.Offset+1
 		}
 	}
-	pos, err := s.floor(from)
+	c, done, err := s.walkTo(s.uncached(f), from, s.view().size)
 	if err != nil {
 		return best, err
 	}
-	c, done := s.walk(s.uncached(f), pos, s.view().size)
 	defer done()
 	for {
 		h, _, err := c.header()

@@ -84,6 +84,19 @@ func (f *diskFile) Close() error {
 	return errors.Join(f.pages.unmap(), f.File.Close())
 }
 
+// DropClean is what the function of this name asks for.
+func (f *diskFile) DropClean() { dropClean(f.File) }
+
+// DropClean takes what is clean of a file out of the page cache, so that the
+// next reads come from the disk. Call it after Sync. After a failed sync the
+// cache shows bytes that are clean and were never written: whoever starts anew
+// must not believe it. Where the system offers no means, the cache stays.
+func DropClean(f File) {
+	if c, ok := f.(interface{ DropClean() }); ok {
+		c.DropClean()
+	}
+}
+
 // diskLock is a held lock file. The lock belongs to the open file description
 // and goes with it; the file itself stays, since removing it would let two
 // users lock two different files of one name.

@@ -16,6 +16,12 @@ func datasync(f *os.File) error {
 	return retryInterrupted(func() error { return unix.Fdatasync(int(f.Fd())) })
 }
 
+// dropClean is a request that the kernel may pass over, page by page; it reports
+// no error that says so.
+func dropClean(f *os.File) {
+	_ = retryInterrupted(func() error { return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) })
+}
+
 // lockFile takes a lock of the open file description over the whole file.
 // Kafka takes a POSIX lock (fcntl) of its process: those conflict with locks
 // of a description, while flock would not even see them. Unlike a POSIX lock it

@@ -19,6 +19,9 @@
 //	length       lost     →   kept
 //	entry        lost         lost           →   kept
 //
+//	after a Sync that failed the page cache goes on showing the bytes that are
+//	lost, until DropClean
+//
 //	a file is found again when its bytes were synced and so was the
 //	directory of every entry on the way to it
 //

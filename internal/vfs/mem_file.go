@@ -117,6 +117,15 @@ func (f *memFile) DropUnsynced() {
 	clear(f.node.dirty)
 }
 
+// DropClean has the next reads show what is on the platter in every page that
+// is not waiting to be written: those that DropUnsynced gave up are seen to be
+// gone.
+func (f *memFile) DropClean() {
+	f.mem.mu.Lock()
+	defer f.mem.mu.Unlock()
+	f.node.dropClean()
+}
+
 // Stat describes the file.
 func (f *memFile) Stat() (fs.FileInfo, error) {
 	f.mem.mu.RLock()

@@ -113,6 +113,20 @@ func (n *node) sync() {
 	clear(n.dirty)
 }
 
+// dropClean forgets the page cache's view of a file wherever it is clean. The
+// length is the inode's and stays; a page that the platter does not have reads
+// as zeros.
+func (n *node) dropClean() {
+	if n.dir {
+		return
+	}
+	fresh := resized(slices.Clone(n.disk), len(n.data))
+	for page := range n.dirty {
+		copyPage(fresh, n.data, page, memPage)
+	}
+	n.data = fresh
+}
+
 // copyPage copies the first n bytes of a page as far as both sides reach.
 func copyPage(dst, src []byte, page int64, n int) {
 	from := page * memPage

@@ -113,6 +113,20 @@ func TestFailedSyncLosesForGood(t *testing.T) {
 	if got := content(t, m.Crash()); got != "abcdef" {
 		t.Errorf("after the crash: %q", got)
 	}
+	vfs.DropClean(f)
+	if got := content(t, m); got != "abcdef" {
+		t.Errorf("with the cache dropped: %q", got)
+	}
+	_, err = f.WriteAt([]byte("12"), 2)
+	must(t, err)
+	vfs.DropClean(f) // what waits to be written stays
+	if got := content(t, m); got != "ab12ef" {
+		t.Errorf("with a dirty page: %q", got)
+	}
+	must(t, f.Sync())
+	if got := content(t, m.Crash()); got != "ab12ef" {
+		t.Errorf("written again: %q", got)
+	}
 }
 
 func TestFailFromAndStop(t *testing.T) {

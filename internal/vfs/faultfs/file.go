@@ -80,6 +80,9 @@ func (f *file) Sync() error {
 	return f.File.Sync()
 }
 
+// DropClean is passed on, and no operation that counts.
+func (f *file) DropClean() { vfs.DropClean(f.File) }
+
 // Stat describes the file.
 func (f *file) Stat() (fs.FileInfo, error) {
 	if err := f.fs.fails(f.call(OpFileStat)); err != nil {
