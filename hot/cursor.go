@@ -39,6 +39,9 @@ type cursor struct {
 	buf   []byte
 	bufAt int64
 	bufN  int
+
+	windows *windows // where lent, which holds buf, goes back to
+	lent    *[]byte
 }
 
 // errUnsteady says that reading the same bytes twice gave different ones.

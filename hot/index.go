@@ -252,8 +252,9 @@ func (s *Segment) indexFromLog() (*memIndex, error) {
 	}
 	defer s.release()
 	mem := newMemIndex(s.base)
-	c, done := s.walk(f, 0, s.Size())
-	defer done()
+	var c cursor
+	s.walk(&c, f, 0, s.Size())
+	defer c.done()
 	interval := s.log.options().IndexInterval
 	for {
 		h, at, err := c.header()

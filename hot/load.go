@@ -215,11 +215,11 @@ func (l *Log) lastOffset(s *Segment) (record.Offset, error) {
 	if err != nil {
 		return 0, err
 	}
-	c, done, err := s.walkFrom(f, e, s.size)
-	if err != nil {
+	var c cursor
+	if err := s.walkFrom(&c, f, e, s.size); err != nil {
 		return 0, err
 	}
-	defer done()
+	defer c.done()
 	for {
 		if _, _, err := c.header(); errors.Is(err, io.EOF) {
 			return c.next, nil
@@ -240,8 +240,9 @@ func (l *Log) loadFirstBatch() error {
 		return err
 	}
 	defer s.release()
-	c, done := s.walk(f, 0, s.size)
-	defer done()
+	var c cursor
+	s.walk(&c, f, 0, s.size)
+	defer c.done()
 	h, _, err := c.header()
 	if errors.Is(err, record.ErrCorruptBatch) {
 		l.logger.Error("the first batch of the active segment is damaged", "event", "batch_damaged", "error", err)
@@ -308,11 +309,11 @@ func (s *Segment) replay(p *record.Producers, from, to record.Offset, size int64
 		return err
 	}
 	defer s.release()
-	c, done, err := s.walkTo(f, from, size)
-	if err != nil {
+	var c cursor
+	if err := s.walkTo(&c, f, from, size); err != nil {
 		return err
 	}
-	defer done()
+	defer c.done()
 	for {
 		h, at, err := c.header()
 		if errors.Is(err, io.EOF) || err == nil && h.BaseOffset >= to {

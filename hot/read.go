@@ -150,11 +150,11 @@ func (s *Segment) region(f vfs.File, w wanted) (*Region, error) {
 
 // seek finds the first batch that ends above from.
 func (s *Segment) seek(f io.ReaderAt, v segmentView, from record.Offset) (record.Header, int64, error) {
-	c, done, err := s.walkTo(f, from, v.size)
-	if err != nil {
+	var c cursor
+	if err := s.walkTo(&c, f, from, v.size); err != nil {
 		return record.Header{}, 0, err
 	}
-	defer done()
+	defer c.done()
 	for {
 		h, at, err := c.header()
 		if errors.Is(err, io.EOF) {
@@ -172,13 +172,14 @@ func (s *Segment) seek(f io.ReaderAt, v segmentView, from record.Offset) (record
 // are good, and who asks for the next one hears what is wrong with it.
 func (s *Segment) fit(f io.ReaderAt, v segmentView, pos int64, next, limit record.Offset, end int64) (int64, record.Offset) {
 	end = min(end, v.size)
-	c, done, err := s.walkIndexed(f, v.size, func(e record.IndexEntry) bool {
+	var c cursor
+	if err := s.walkIndexed(&c, f, v.size, func(b []byte) bool {
+		e := record.ParseIndexEntry(b, s.base)
 		return int64(e.Position) <= end && e.Offset < limit
-	})
-	if err != nil {
+	}); err != nil {
 		return pos, next
 	}
-	defer done()
+	defer c.done()
 	if c.pos <= pos {
 		c.rewind(pos, next, -1)
 	}

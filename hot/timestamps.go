@@ -112,11 +112,11 @@ func (s *Segment) findTimestamp(ts int64, within offsetRange, decode Decode) (Ti
 	if e != nil {
 		from = max(from, record.ParseTimeIndexEntry(e, s.base).Offset)
 	}
-	c, done, err := s.walkTo(s.uncached(f), from, s.view().size)
-	if err != nil {
+	var c cursor
+	if err := s.walkTo(&c, s.uncached(f), from, s.view().size); err != nil {
 		return TimestampOffset{}, false, err
 	}
-	defer done()
+	defer c.done()
 	for {
 		h, at, err := c.header()
 		if errors.Is(err, io.EOF) || err == nil && h.NextOffset() > within.to {
@@ -182,11 +182,11 @@ func (s *Segment) maxWithin(within offsetRange) (record.TimeIndexEntry, error) {
 			best, from = e, e.Offset+1
 		}
 	}
-	c, done, err := s.walkTo(s.uncached(f), from, s.view().size)
-	if err != nil {
+	var c cursor
+	if err := s.walkTo(&c, s.uncached(f), from, s.view().size); err != nil {
 		return best, err
 	}
-	defer done()
+	defer c.done()
 	for {
 		h, _, err := c.header()
 		if errors.Is(err, io.EOF) || err == nil && h.NextOffset() > within.to {

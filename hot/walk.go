@@ -10,29 +10,32 @@ import (
 	"firn/record"
 )
 
-// walk returns a cursor over the batches in [from, to) of the open file f,
-// with a window lent by the store; done gives it back.
-func (s *Segment) walk(f io.ReaderAt, from, to int64) (c *cursor, done func()) {
-	w := s.log.store.windows.get()
-	c = &cursor{file: f, path: s.path, pos: from, end: to, next: s.base, last: -1, buf: *w}
-	return c, func() { s.log.store.windows.put(w) }
+// walk sets c over the batches in [from, to) of the open file f, with a window
+// lent by the store that c.done gives back. c is the caller's so that it may
+// lie on the stack.
+func (s *Segment) walk(c *cursor, f io.ReaderAt, from, to int64) {
+	lent := s.log.store.windows.get()
+	*c = cursor{file: f, path: s.path, pos: from, end: to, next: s.base, last: -1, buf: *lent, lent: lent, windows: &s.log.store.windows}
 }
+
+// done ends a walk.
+func (c *cursor) done() { c.windows.put(c.lent) }
 
 // walkFrom is walk from where an entry of the offset index says, nil for the
 // segment's start. The error is a *record.CorruptionError when there is no batch
-// that the entry can mean, or one of reading.
-func (s *Segment) walkFrom(f io.ReaderAt, entry []byte, to int64) (c *cursor, done func(), err error) {
+// that the entry can mean, or one of reading; there is no walk then.
+func (s *Segment) walkFrom(c *cursor, f io.ReaderAt, entry []byte, to int64) error {
 	if entry == nil {
-		c, done = s.walk(f, 0, to)
-		return c, done, nil
+		s.walk(c, f, 0, to)
+		return nil
 	}
 	e := record.ParseIndexEntry(entry, s.base)
-	c, done = s.walk(f, min(int64(e.Position), to), to)
+	s.walk(c, f, min(int64(e.Position), to), to)
 	if err := c.meet(e); err != nil {
-		done()
-		return nil, nil, err
+		c.done()
+		return err
 	}
-	return c, done, nil
+	return nil
 }
 
 // meet compares the batch at the cursor with the index entry that led to it.
@@ -67,30 +70,28 @@ func (s *Segment) floor(o record.Offset) (int64, error) {
 }
 
 // walkTo is walk from a place at or before the batch that holds o.
-func (s *Segment) walkTo(f io.ReaderAt, o record.Offset, to int64) (c *cursor, done func(), err error) {
+func (s *Segment) walkTo(c *cursor, f io.ReaderAt, o record.Offset, to int64) error {
 	if o <= s.base {
-		c, done = s.walk(f, 0, to)
-		return c, done, nil
+		s.walk(c, f, 0, to)
+		return nil
 	}
-	return s.walkIndexed(f, to, func(e record.IndexEntry) bool { return e.Offset <= o })
+	return s.walkIndexed(c, f, to, func(b []byte) bool { return record.ParseIndexEntry(b, s.base).Offset <= o })
 }
 
 // walkIndexed is walk from the last entry of the offset index that keep holds
 // for. An entry that cannot be true is looked up again, past the cache, and
 // then in an index made anew.
-func (s *Segment) walkIndexed(f io.ReaderAt, to int64, keep func(record.IndexEntry) bool) (c *cursor, done func(), err error) {
+func (s *Segment) walkIndexed(c *cursor, f io.ReaderAt, to int64, keep func(entry []byte) bool) error {
 	for try := 0; ; try++ {
-		entry, err := s.lastWhere(offsetIndex, func(b []byte) bool { return keep(record.ParseIndexEntry(b, s.base)) })
+		entry, err := s.lastWhere(offsetIndex, keep)
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
-		c, done, err := s.walkFrom(f, entry, to)
-		if err == nil {
-			return c, done, nil
+		if err = s.walkFrom(c, f, entry, to); err == nil {
+			return nil
 		}
-		var damage *record.CorruptionError
-		if !errors.As(err, &damage) || try == 2 || !s.doubtIndex(try, err) {
-			return nil, nil, err
+		if !errors.Is(err, record.ErrCorruptBatch) || try == 2 || !s.doubtIndex(try, err) {
+			return err
 		}
 	}
 }
