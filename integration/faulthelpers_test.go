@@ -151,10 +151,11 @@ type ledger struct {
 	acked map[int64]int // number of the record by the offset it was acknowledged at
 	end   int64         // after the last acknowledged offset
 	tries int           // number of the next record that is tried but once
+	seen  map[int64]int // number of the record that a consumer saw at the offset
 }
 
 func newLedger(topic string, partition int32) *ledger {
-	return &ledger{topic: topic, partition: partition, acked: make(map[int64]int)}
+	return &ledger{topic: topic, partition: partition, acked: make(map[int64]int), seen: make(map[int64]int)}
 }
 
 func (l *ledger) ack(offset int64, n int) {
@@ -174,9 +175,11 @@ func (l *ledger) promised() (acked map[int64]int, end int64) {
 // check reads the partition from an offset to the last acknowledged one: every
 // acknowledged record is at its offset, offsets have no holes, and the
 // records are in the order in which they were produced, none of them twice.
+// What a consumer saw is still there, and leader epochs never fall.
 func (l *ledger) check(t testing.TB, b *testutil.Broker, from int64) {
 	t.Helper()
 	acked, end := l.promised()
+	seen, epoch := l.witnessed(), int32(-1)
 	next, last, faults := from, -1, 0
 	fault := func(format string, args ...any) {
 		t.Helper()
@@ -199,6 +202,13 @@ func (l *ledger) check(t testing.TB, b *testutil.Broker, from int64) {
 			fault("record %d at offset %d comes after record %d", n, r.Offset, last)
 		}
 		last = n
+		if r.LeaderEpoch < epoch {
+			fault("offset %d has the leader epoch %d after %d", r.Offset, r.LeaderEpoch, epoch)
+		}
+		epoch = r.LeaderEpoch
+		if was, ok := seen[r.Offset]; ok && was != n {
+			fault("offset %d holds record %d, a consumer saw record %d there", r.Offset, n, was)
+		}
 		if want, ok := acked[r.Offset]; ok && want != n {
 			fault("offset %d holds record %d, record %d was acknowledged there", r.Offset, n, want)
 		}

@@ -243,6 +243,7 @@ func TestKillUnderLoad(t *testing.T) {
 			store := newStorage(t, kind)
 			b := testutil.StartBroker(t, killSettings(store))
 			l := startLoad(t, b, killTopics)
+			w := l.startWatch(t, b, killTopics)
 			verified := make(map[*ledger]int64)
 			for range rounds {
 				time.Sleep(time.Duration(200+random.IntN(900)) * time.Millisecond)
@@ -259,6 +260,7 @@ func TestKillUnderLoad(t *testing.T) {
 			l.stop(t)
 			l.replay(t, b)
 			l.wantBusy(t)
+			l.wantNoLoss(t, b, w)
 			for _, topic := range killTopics {
 				for p := range topic.partitions {
 					waitInStore(t, b, topic.name, p, endOffset(t, b, topic.name, p))
