@@ -361,7 +361,11 @@ func (w *world) openAt(epoch record.Epoch, change func(*LogOptions)) {
 	if change != nil {
 		change(&o)
 	}
-	if w.log, err = w.tier.OpenLog(w.t.Context(), o); err != nil {
+	w.log, err = w.tier.OpenLog(w.t.Context(), o)
+	if err != nil && w.diskFaults != nil {
+		w.log, err = w.tier.OpenLog(w.t.Context(), o) // as a broker that is started again
+	}
+	if err != nil {
 		w.t.Fatal(err)
 	}
 }

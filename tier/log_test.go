@@ -13,7 +13,6 @@ import (
 	"go.uber.org/goleak"
 
 	"firn/internal/vfs"
-	"firn/internal/vfs/faultfs"
 	"firn/record"
 	"firn/record/recordtest"
 	"firn/tier/store"
@@ -50,31 +49,6 @@ func TestLifeOnADirectory(t *testing.T) {
 		}
 		w.checkBucket()
 	})
-}
-
-// The disk fails the n-th write or sync of the local copy: the head is not
-// visible before the copy is durable, and everything is made good afterwards.
-func TestLocalCopyFailsAtEveryOperation(t *testing.T) {
-	ops := []faultfs.Op{faultfs.OpWrite, faultfs.OpSync, faultfs.OpRename, faultfs.OpSyncDir}
-	for n := 1; n < 40; n++ {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				w.diskFaults = faultfs.New(w.fs)
-				w.diskFaults.FailNth(n, faultfs.IOError(), ops...)
-				w.life()
-				w.pass(20 * testGrace)
-				w.checkHistory()
-				w.checkBucket()
-				// What a crash leaves is enough to go on from.
-				w.diskFaults = nil
-				w.crash()
-				w.open()
-				w.pass(time.Second)
-				w.checkHistory()
-				w.checkBucket()
-			})
-		})
-	}
 }
 
 // 1,100 segments under the real shape: a page, and a head that stays small.
