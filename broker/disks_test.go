@@ -359,4 +359,3 @@ func TestNoDiskIsLeft(t *testing.T) {
 		t.Error("the topic is there")
 	}
 }
-

@@ -102,7 +102,7 @@ func TestTLSListener(t *testing.T) {
 			addr := fmt.Sprintf("127.0.0.1:%d", testutil.FreePort(t))
 			b := testutil.NewBroker(t, map[string]string{
 				"ssl.keystore.location": server,
-				"ssl.client.auth": auth, "ssl.truststore.location": a.path,
+				"ssl.client.auth":       auth, "ssl.truststore.location": a.path,
 				"tier.store": "dir", "tier.dir.path": t.TempDir(),
 			})
 			b.Set("listeners", "PLAINTEXT://"+b.Addr+",SSL://"+addr)
