@@ -70,7 +70,8 @@ func TestVerifyWhileInUse(t *testing.T) {
 	appended(t, l)
 	o := options(t, mem)
 	o.InUse = true
-	if lines, sum := verify(t, o); len(lines) != 0 || sum.Batches != 30 {
+	// The epochs may not be written yet, which is worth a note and no fault.
+	if lines, sum := verify(t, o); sum.Faults != 0 || sum.Batches != 30 {
 		t.Errorf("%+v: %q", sum, lines)
 	}
 }
