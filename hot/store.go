@@ -52,6 +52,7 @@ type Store struct {
 
 	clean    bool          // the last stop was clean
 	dirty    atomic.Bool   // the clean mark is gone
+	used     atomic.Bool   // something was changed, or tried to be, since the opening
 	scanning chan struct{} // one slot for each recovery that may run
 
 	stop chan struct{} // closed to end the goroutines
@@ -235,6 +236,7 @@ func (s *Store) beginWriting() error {
 	if err := s.Failed(); err != nil {
 		return err
 	}
+	s.used.Store(true)
 	if s.dirty.Load() {
 		return nil
 	}
@@ -299,7 +301,8 @@ func (s *Store) Close(ctx context.Context) error {
 		}
 	})
 	s.wg.Wait() // hooks that the last syncs have called
-	if s.dirty.Load() {
+	// A start that ends before it opens a log, after a crash, vouches for nothing.
+	if s.dirty.Load() && s.used.Load() {
 		errs = append(errs, s.recoveryPoints.write(), s.logStarts.write())
 		if errors.Join(errs...) == nil {
 			errs = append(errs, s.markClean())

@@ -318,3 +318,26 @@ func TestUsage(t *testing.T) {
 		t.Fatalf("%+v, %v", u, err)
 	}
 }
+
+// A start that fails before it opens a log, after a crash, leaves the directory
+// to be recovered (I4).
+func TestNoCleanMarkForWhatWasNotOpened(t *testing.T) {
+	mem := vfs.NewMem()
+	s := openStore(t, mem)
+	l := createLog(t, s, hot.LogOptions{})
+	appendBatch(t, l, 10)
+	killed := mem.Kill()
+	for range 2 {
+		again := openStore(t, killed)
+		if again.Clean() {
+			t.Fatal("a start that opened nothing made the directory clean")
+		}
+		closeStore(t, again)
+	}
+	again := openStore(t, killed)
+	openLog(t, again, hot.LogOptions{})
+	closeStore(t, again)
+	if !openStore(t, killed).Clean() {
+		t.Error("a clean stop leaves no mark")
+	}
+}
