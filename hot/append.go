@@ -29,11 +29,19 @@ type Appended struct {
 //
 // The error wraps one of record's kinds: ErrCorruptBatch, ErrUnsupportedMagic,
 // ErrInvalidBatch, ErrBatchTooLarge, ErrInvalidTimestamp, a sequence error,
-// ErrFencedEpoch for an epoch below the log's, ErrClosed, or ErrStorage. After
+// ErrInvalidTxnState, ErrFencedEpoch for an epoch below the log's, ErrClosed, or ErrStorage. After
 // an error nothing was appended; batches may have been changed.
 func (l *Log) Append(batches []byte, epoch record.Epoch) (Appended, error) {
+	return l.AppendFrom(Client, batches, epoch)
+}
+
+// AppendFrom is Append of what comes from the given origin: markers of the
+// transaction coordinator, or batches that may begin a transaction. A marker's
+// error may also wrap ErrFencedCoordinator. What ends a transaction by abort is
+// in the transaction index when it returns.
+func (l *Log) AppendFrom(origin Origin, batches []byte, epoch record.Epoch) (Appended, error) {
 	o := l.options()
-	set, err := checkBatches(batches, o, l.store.now())
+	set, err := checkBatches(origin, batches, o, l.store.now())
 	if err != nil {
 		return Appended{}, err
 	}
@@ -47,7 +55,7 @@ func (l *Log) Append(batches []byte, epoch record.Epoch) (Appended, error) {
 		return Appended{}, err
 	}
 	nowMs := l.store.now().UnixMilli() // in the order of the appends
-	verdict, err := l.producers.Check(set[0].header, nowMs)
+	verdict, err := l.admit(origin, set[0], nowMs)
 	if err != nil {
 		return Appended{}, err
 	}
@@ -134,19 +142,44 @@ func (l *Log) publish(active *Segment, set []incoming, done Appended, epoch reco
 	for _, in := range set {
 		active.mem.add(in.header, active.size, o.IndexInterval)
 		active.size += int64(len(in.batch))
+		if in.header.HasProducer() {
+			took := l.take(in)
+			active.mem.end(took.ended)
+			l.txns.note(in.header, took)
+		}
 	}
 	active.next, active.max, active.modified = done.NextOffset, active.mem.max, now
 	active.mu.Unlock()
-
-	for _, in := range set {
-		if in.header.HasProducer() {
-			l.producers.Apply(in.header)
-			l.maxPID.Store(max(l.maxPID.Load(), in.header.ProducerID))
-		}
-	}
 	l.noteEpoch(record.EpochEntry{Epoch: epoch, StartOffset: done.FirstOffset})
 	l.noteAppend(done.FirstOffset)
 	l.end.Store(int64(done.NextOffset))
+}
+
+// admit says whether the batch of a producer comes next, or was appended before.
+// The caller holds appendMu.
+func (l *Log) admit(origin Origin, in incoming, nowMs int64) (record.Verdict, error) {
+	if in.header.IsControl() {
+		return record.Verdict{}, l.producers.CheckMarker(in.header, in.marker)
+	}
+	verdict, err := l.producers.Check(in.header, nowMs)
+	if err == nil && !verdict.Duplicate {
+		err = l.producers.CheckTxn(in.header, origin != Client)
+	}
+	return verdict, err
+}
+
+// take brings the state of the producers past a batch that was written. The
+// caller holds appendMu.
+func (l *Log) take(in incoming) applied {
+	l.maxPID.Store(max(l.maxPID.Load(), in.header.ProducerID))
+	if !in.header.IsControl() {
+		return applied{began: l.producers.Apply(in.header)}
+	}
+	ended, ok := l.producers.ApplyMarker(in.header, in.marker)
+	if ended.Abort {
+		l.aborts.Store(true)
+	}
+	return applied{hasEnded: ok, ended: ended}
 }
 
 // noteEpoch makes the first append of an epoch part of the history. The file

@@ -28,6 +28,7 @@
 //	    00000000000000000000.log         batches
 //	    00000000000000000000.index       offset → position, sparse
 //	    00000000000000000000.timeindex   largest timestamp so far → offset
+//	    00000000000000000000.txnindex    aborted transactions, if there are any
 //	    00000000000000004711.snapshot    producer state at an offset
 //	    leader-epoch-checkpoint          epoch → its first offset
 //	    partition.metadata               topic id
@@ -53,7 +54,7 @@
 //	    overwritten or reused.
 //	I2  An offset below DurableOffset survives a power cut. A failed sync
 //	    poisons the log and is never tried again.
-//	I3  The recovery point passes a segment only when its log, both indexes,
+//	I3  The recovery point passes a segment only when its log, its indexes,
 //	    the producer snapshot at its end, the epochs and the directory are
 //	    synced.
 //	I4  The clean-shutdown mark is gone, durably, before anything is changed;
@@ -66,6 +67,9 @@
 //	I7  A read holds up no append and waits for none, nor for a sync.
 //	I8  Nothing is written to a directory that is known to have failed, nor to
 //	    one that has taken its place.
+//	I9  FirstUnstable is never above the first batch of a transaction whose
+//	    marker is not visible, and AbortedTxns misses no aborted transaction whose
+//	    marker is in the log. Both survive what the batches survive.
 //
 // Goroutines, all owned by a Store and ended by its Close: the flusher, which
 // runs the rounds of the group commit; the sealer, which completes sealed

@@ -43,6 +43,9 @@ func (l *Log) DropBefore(ctx context.Context, o record.Offset) (dropped int, err
 		if err := ctx.Err(); err != nil {
 			return dropped, err
 		}
+		if err := l.keepProducers(o); err != nil {
+			return dropped, fmt.Errorf("drop segments of %s: %w: %w", l.tp, record.ErrStorage, err)
+		}
 		if !l.dropFirst(o) {
 			return dropped, nil
 		}
@@ -51,6 +54,23 @@ func (l *Log) DropBefore(ctx context.Context, o record.Offset) (dropped int, err
 			return dropped, fmt.Errorf("drop segments of %s: %w: %w", l.tp, record.ErrStorage, err)
 		}
 	}
+}
+
+// keepProducers makes the state of the producers at the end of the oldest
+// segment durable when that is about to be dropped and was never completed: its
+// batches are the only other ones to know it. The caller holds sealMu.
+func (l *Log) keepProducers(o record.Offset) error {
+	s := l.list()[0]
+	s.mu.Lock()
+	due, next, snapshot := s.sealed && !s.complete && s.next <= o, s.next, s.snapshot
+	s.mu.Unlock()
+	if !due {
+		return nil
+	}
+	if err := l.writeFile(segmentFile(l.dir, next, snapshotSuffix), snapshot); err != nil {
+		return err
+	}
+	return l.store.fs.SyncDir(l.dir)
 }
 
 // dropFirst takes the oldest segment from the list if it is sealed and ends at

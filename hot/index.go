@@ -13,14 +13,15 @@ import (
 	"firn/record"
 )
 
-// memIndex is both indexes of a segment that is being written, as the bytes of
+// memIndex is the indexes of a segment that is being written, as the bytes of
 // their files. It only grows: a slice taken under the segment's lock stays
 // valid after it.
 type memIndex struct {
 	base    record.Offset
 	offsets []byte
 	times   []byte
-	since   int64 // bytes of log since the last entry
+	aborted []byte // the transaction index
+	since   int64  // bytes of log since the last entry
 	max     record.TimeIndexEntry
 }
 
@@ -60,25 +61,23 @@ func (m *memIndex) full(limit int) bool {
 	return len(m.offsets)+record.IndexEntrySize > limit || len(m.times)+record.TimeIndexEntrySize > limit
 }
 
-func (m *memIndex) bytes(kind indexKind) []byte {
-	if kind == offsetIndex {
-		return m.offsets
+// end takes in a transaction that a marker in the segment has ended.
+func (m *memIndex) end(t record.EndedTxn) {
+	if t.Abort {
+		m.aborted = record.AppendAbortedTxn(m.aborted, t.AbortedTxn)
 	}
-	return m.times
+}
+
+func (m *memIndex) bytes(kind indexKind) []byte {
+	return [indexKinds][]byte{m.offsets, m.times, m.aborted}[kind]
 }
 
 func (k indexKind) entrySize() int {
-	if k == offsetIndex {
-		return record.IndexEntrySize
-	}
-	return record.TimeIndexEntrySize
+	return [indexKinds]int{record.IndexEntrySize, record.TimeIndexEntrySize, record.AbortedTxnSize}[k]
 }
 
 func (k indexKind) suffix() string {
-	if k == offsetIndex {
-		return indexSuffix
-	}
-	return timeIndexSuffix
+	return [indexKinds]string{indexSuffix, timeIndexSuffix, txnIndexSuffix}[k]
 }
 
 // lastWhere finds the last entry of an index for which keep holds; those for
@@ -96,7 +95,7 @@ func (s *Segment) lastWhere(kind indexKind, keep func(entry []byte) bool) ([]byt
 	if !repairable(err) {
 		return e, err
 	}
-	if err := s.rebuildIndex(err); err != nil {
+	if err := s.rebuildIndex(kind, err); err != nil {
 		return nil, err
 	}
 	return s.lastInFile(kind, keep)
@@ -155,6 +154,9 @@ func (s *Segment) countEntries(kind indexKind) (int, error) {
 	}
 	path := segmentFile(s.log.dir, s.base, kind.suffix())
 	info, err := s.log.store.fs.Stat(path)
+	if kind == txnIndex && errors.Is(err, fs.ErrNotExist) {
+		return s.countKnown(kind, 0), nil // most segments have no aborted transaction
+	}
 	if err != nil {
 		return 0, fmt.Errorf("read index: %w", err)
 	}
@@ -169,10 +171,22 @@ func (s *Segment) countEntries(kind indexKind) (int, error) {
 			return 0, err
 		}
 	}
+	return s.countKnown(kind, n), nil
+}
+
+// countIs says whether an index can have n entries as far as is known.
+func (s *Segment) countIs(kind indexKind, n int) bool {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.onDisk[kind] < 0 || s.onDisk[kind] == n
+}
+
+// countKnown notes that an index has n entries on disk.
+func (s *Segment) countKnown(kind indexKind, n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.onDisk[kind] = n
-	s.mu.Unlock()
-	return n, nil
+	return n
 }
 
 // page reads one page of an index file, through the cache.
@@ -205,50 +219,84 @@ func (s *Segment) page(kind indexKind, page, entries int) ([]byte, error) {
 
 func (s *Segment) checkIndex(kind indexKind, b []byte) error {
 	v := s.view()
-	if kind == offsetIndex {
+	switch kind {
+	case offsetIndex:
 		return record.CheckIndex(b, s.base, v.size)
+	case timeIndex:
+		return record.CheckTimeIndex(b, s.base, v.next)
 	}
-	return record.CheckTimeIndex(b, s.base, v.next)
+	return checkTxnIndex(b, s.base, v.next)
 }
 
-// rebuildIndex makes both index files anew from the log, unless somebody else
-// has just done it.
-func (s *Segment) rebuildIndex(cause error) error {
+// rebuildIndex makes the index files anew from the log, unless somebody else
+// has just done it. The one of the transactions needs the state of the
+// producers at the segment's start: where that cannot be had, the other two are
+// made all the same, and kind says whether it was the one that was wanted.
+func (s *Segment) rebuildIndex(kind indexKind, cause error) error {
 	s.rebuilding.Lock()
 	defer s.rebuilding.Unlock()
-	if _, err := s.readIndex(); err == nil {
+	if mem, err := s.readIndex(); err == nil && s.countIs(txnIndex, len(mem.aborted)/record.AbortedTxnSize) {
 		return nil
 	}
-	return s.reindex(cause)
+	return s.reindex(kind, cause)
 }
 
 // reindex is rebuildIndex whatever is there. The caller holds rebuilding.
-func (s *Segment) reindex(cause error) error {
+func (s *Segment) reindex(kind indexKind, cause error) error {
 	s.log.logger.Warn("rebuilding the indexes of a segment", "event", "index_rebuild", "segment", s.path, "cause", cause)
-	mem, err := s.indexFromLog()
+	mem, unknown, err := s.indexFromLog()
+	if err == nil && kind == txnIndex {
+		err = unknown
+	}
 	if err != nil {
 		return fmt.Errorf("rebuild index: %w", err)
 	}
 	if err := s.log.store.beginWriting(); err != nil {
 		return fmt.Errorf("rebuild index: %w", err)
 	}
-	for _, kind := range []indexKind{offsetIndex, timeIndex} {
-		if err := vfs.ReplaceFile(s.log.store.fs, segmentFile(s.log.dir, s.base, kind.suffix()), mem.bytes(kind)); err != nil {
+	for _, kind := range []indexKind{offsetIndex, timeIndex, txnIndex} {
+		if err := s.replaceIndex(kind, mem, unknown == nil); err != nil {
 			return fmt.Errorf("rebuild index: %w", err)
 		}
 	}
 	s.mu.Lock()
-	s.onDisk = [2]int{-1, -1}
+	s.onDisk = unknownEntries
 	s.mu.Unlock()
 	s.log.store.indexes.forget(s)
 	return nil
 }
 
-// indexFromLog reads the headers of all batches of the segment.
-func (s *Segment) indexFromLog() (*memIndex, error) {
+// replaceIndex writes one index file anew, durably; a transaction index only
+// when it is known.
+func (s *Segment) replaceIndex(kind indexKind, mem *memIndex, txnsKnown bool) error {
+	path := segmentFile(s.log.dir, s.base, kind.suffix())
+	if kind != txnIndex {
+		return vfs.ReplaceFile(s.log.store.fs, path, mem.bytes(kind))
+	}
+	switch {
+	case !txnsKnown:
+		return nil
+	case len(mem.aborted) > 0:
+		s.log.aborts.Store(true)
+		return vfs.ReplaceFile(s.log.store.fs, path, mem.aborted)
+	}
+	if err := s.log.store.fs.Remove(path); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	return s.log.store.fs.SyncDir(s.log.dir)
+}
+
+// indexFromLog reads the headers of all batches of the segment, and all of those
+// that tell about transactions. unknown is why the index has not all of these:
+// the state of the producers at the segment's start is not to be had, or a batch
+// is damaged.
+func (s *Segment) indexFromLog() (_ *memIndex, unknown, _ error) {
 	f, err := s.acquire()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer s.release()
 	mem := newMemIndex(s.base)
@@ -256,36 +304,45 @@ func (s *Segment) indexFromLog() (*memIndex, error) {
 	s.walk(&c, f, 0, s.Size())
 	defer c.done()
 	interval := s.log.options().IndexInterval
+	producers, unknown := s.producersAtBase()
 	for {
 		h, at, err := c.header()
 		if errors.Is(err, io.EOF) {
 			mem.finish()
-			return mem, nil
+			return mem, unknown, nil
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		mem.add(h, at, interval)
+		if unknown != nil || !h.HasProducer() {
+			continue
+		}
+		if unknown = c.checkCRC(h, at); unknown == nil {
+			var took applied
+			took, unknown = c.apply(producers, h, at)
+			mem.end(took.ended)
+		}
 	}
 }
 
-// readIndex reads and checks both index files whole.
+// readIndex reads and checks the index files whole.
 func (s *Segment) readIndex() (*memIndex, error) {
 	mem := newMemIndex(s.base)
-	for _, kind := range []indexKind{offsetIndex, timeIndex} {
+	for kind, into := range [indexKinds]*[]byte{&mem.offsets, &mem.times, &mem.aborted} {
+		kind := indexKind(kind)
 		path := segmentFile(s.log.dir, s.base, kind.suffix())
 		b, err := vfs.ReadFile(s.log.store.fs, path, maxIndexFile)
+		if kind == txnIndex && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
 		if err := s.checkIndex(kind, b); err != nil {
 			return nil, record.InFile(err, path)
 		}
-		if kind == offsetIndex {
-			mem.offsets = b
-		} else {
-			mem.times = b
-		}
+		*into = b
 	}
 	v := s.view()
 	mem.since = v.size
@@ -309,7 +366,10 @@ func (s *Segment) ensureMem() error {
 	}
 	mem, err := s.readIndex()
 	if repairable(err) {
-		mem, err = s.indexFromLog()
+		var unknown error
+		if mem, unknown, err = s.indexFromLog(); err == nil {
+			err = unknown
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("load index: %w", err)

@@ -16,6 +16,8 @@ type indexKind uint8
 const (
 	offsetIndex indexKind = iota
 	timeIndex
+	txnIndex
+	indexKinds
 )
 
 // pageKey names one page. Segments are never reused, so a dropped segment's

@@ -21,6 +21,7 @@ type inventory struct {
 	segments  map[record.Offset]fs.FileInfo
 	bases     []record.Offset // of segments, ascending
 	snapshots []record.Offset // ascending
+	aborts    bool            // a segment has a transaction index
 	leftovers []string        // names of unfinished work, to be removed
 }
 
@@ -62,6 +63,8 @@ func (l *Log) takeInventory() (*inventory, error) {
 		base, ok := parseSegmentFile(name, filepath.Ext(name))
 		if _, there := inv.segments[base]; ok && !there {
 			inv.leftovers = append(inv.leftovers, name)
+		} else if filepath.Ext(name) == txnIndexSuffix {
+			inv.aborts = true
 		}
 	}
 	return inv, nil
@@ -91,6 +94,7 @@ func (l *Log) load(ctx context.Context) error {
 	l.mu.Lock()
 	l.setSegmentsLocked(list)
 	l.mu.Unlock()
+	l.aborts.Store(inv.aborts)
 	if l.trusted(inv) {
 		for _, at := range inv.snapshots {
 			if inv.segments[at] == nil {
@@ -163,8 +167,7 @@ func (l *Log) beginAt(base record.Offset, epochs record.Epochs, producers *recor
 		s.letGo()
 		return err
 	}
-	l.producers = producers
-	l.maxPID.Store(max(l.maxPID.Load(), producers.MaxProducerID()))
+	l.setProducers(producers)
 	l.store.recoveryPoints.set(l.tp, base)
 	l.mu.Lock()
 	l.generation++
@@ -183,20 +186,21 @@ func (l *Log) trusted(inv *inventory) bool {
 		return false
 	}
 	active := l.active()
+	var producers *record.Producers
 	next, err := l.lastOffset(active)
 	if err == nil && next != l.store.recoveryPoints.get(l.tp) {
 		err = fmt.Errorf("the log ends at offset %d, the recovery point is %d", next, l.store.recoveryPoints.get(l.tp))
 	}
 	if err == nil {
 		active.next = next
-		l.producers, err = l.rebuildProducers(inv, next)
+		producers, err = l.rebuildProducers(inv, next)
 	}
 	if err != nil {
 		l.logger.Warn("log needs recovery though it was closed clean", "event", "log_not_trusted", "cause", err)
 		active.next = active.base
 		return false
 	}
-	l.maxPID.Store(l.producers.MaxProducerID())
+	l.setProducers(producers)
 	return true
 }
 
@@ -329,7 +333,9 @@ func (s *Segment) replay(p *record.Producers, from, to record.Offset, size int64
 		if err := c.checkCRC(h, at); err != nil {
 			return err
 		}
-		p.Apply(h)
+		if _, err := c.apply(p, h, at); err != nil {
+			return err
+		}
 	}
 }
 

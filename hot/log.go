@@ -27,7 +27,7 @@ const (
 // concurrently. Readers take no lock that is held over I/O.
 //
 // Locks, in the order in which they are taken: appendMu, sealMu, epochsFile,
-// mu, then Segment.mu or a cache's.
+// mu, then Segment.mu, then a cache's or txnBook's.
 //
 // Invariants:
 //
@@ -58,6 +58,8 @@ type Log struct {
 	poison   atomic.Pointer[poisonError]
 	closed   atomic.Bool
 	appends  atomic.Pointer[appends] // nil before the first append
+	aborts   atomic.Bool             // a segment may have an aborted transaction
+	txns     txnBook
 
 	// syncWanted and sealWanted say that the log is in the queue of the
 	// store's flusher or sealer.

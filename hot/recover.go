@@ -113,6 +113,9 @@ func (r *recovery) segment(ctx context.Context, list []*Segment, i int) (last bo
 	s.mu.Lock()
 	s.size, s.synced, s.next, s.mem = valid, valid, next, mem
 	s.max, s.maxKnown = mem.max, true
+	if len(mem.aborted) > 0 {
+		l.aborts.Store(true)
+	}
 	s.sealed = damage == nil && i+1 < len(list)
 	s.complete = false
 	sealed := s.sealed
@@ -146,9 +149,11 @@ func (r *recovery) scan(ctx context.Context, s *Segment, f vfs.File, limit recor
 			return nil, 0, 0, nil, err
 		}
 		mem.add(h, at, interval)
-		if h.HasProducer() {
-			r.log.producers.Apply(h)
+		took, err := c.apply(r.log.producers, h, at)
+		if err != nil {
+			return nil, 0, 0, nil, err
 		}
+		mem.end(took.ended)
 		if h.LeaderEpoch >= 0 {
 			if last, ok := r.epoch.Last(); !ok || last.Epoch < h.LeaderEpoch {
 				r.epoch = r.epoch.Append(record.EpochEntry{Epoch: h.LeaderEpoch, StartOffset: h.BaseOffset})
@@ -255,7 +260,7 @@ func (r *recovery) settle(list []*Segment) error {
 	if err := l.store.fs.SyncDir(l.dir); err != nil {
 		return err
 	}
-	l.maxPID.Store(l.producers.MaxProducerID())
+	l.setProducers(l.producers)
 	if late {
 		l.logger.Warn("the disk is full: the recovery goes on when there is room", "event", "recovery_late", "error", err)
 		return nil

@@ -195,7 +195,7 @@ func checkSealed(t *testing.T, seg *hot.Segment) {
 	if e, _ := seg.Epochs().Last(); e.Epoch != h.LeaderEpoch {
 		t.Fatalf("segment %d ends with epoch %d, has %d", seg.BaseOffset(), e.Epoch, h.LeaderEpoch)
 	}
-	if seg.AbortedTxns() != nil {
-		t.Fatal("aborted transactions out of nowhere")
+	if txns, err := seg.AbortedTxns(); txns != nil || err != nil {
+		t.Fatalf("aborted transactions out of nowhere: %v, %v", txns, err)
 	}
 }

@@ -5,6 +5,7 @@ package hot
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"firn/internal/vfs"
@@ -91,7 +92,7 @@ func (l *Log) completeSegment(s *Segment, next record.Offset) (generation int, e
 		return generation, err
 	}
 	s.mu.Lock()
-	s.complete, s.mem, s.snapshot, s.onDisk = true, nil, nil, [2]int{-1, -1}
+	s.complete, s.mem, s.snapshot, s.onDisk = true, nil, nil, unknownEntries
 	s.mu.Unlock()
 	s.letGo()
 	l.store.recoveryPoints.set(l.tp, next)
@@ -99,9 +100,10 @@ func (l *Log) completeSegment(s *Segment, next record.Offset) (generation int, e
 	return generation, nil
 }
 
-// writeIndexes writes and syncs both index files of a segment whose index is
-// in memory; it stays there for readers. The files are written from the start:
-// whatever an earlier try has left is not trusted.
+// writeIndexes writes and syncs the index files of a segment whose index is in
+// memory; it stays there for readers. The files are written from the start:
+// whatever an earlier try has left is not trusted. A transaction index without
+// an entry is no file at all, as in Kafka.
 func (s *Segment) writeIndexes() error {
 	s.mu.Lock()
 	mem := s.mem
@@ -109,8 +111,15 @@ func (s *Segment) writeIndexes() error {
 	if mem == nil {
 		return nil
 	}
-	for _, kind := range []indexKind{offsetIndex, timeIndex} {
-		if err := s.log.writeFile(segmentFile(s.log.dir, s.base, kind.suffix()), mem.bytes(kind)); err != nil {
+	for _, kind := range []indexKind{offsetIndex, timeIndex, txnIndex} {
+		path, b := segmentFile(s.log.dir, s.base, kind.suffix()), mem.bytes(kind)
+		if kind == txnIndex && len(b) == 0 {
+			if err := s.log.store.fs.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			continue
+		}
+		if err := s.log.writeFile(path, b); err != nil {
 			return err
 		}
 	}

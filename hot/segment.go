@@ -22,7 +22,7 @@ import (
 //
 //	S1  size and next only grow, together, and only while the segment is not
 //	    sealed; the bytes below size never change.
-//	S2  complete implies sealed, and that log, both indexes, the producer
+//	S2  complete implies sealed, and that log, all indexes, the producer
 //	    snapshot at the end, and their directory entries are synced.
 //	S3  While mem is set it is the index and the files are out of date; else
 //	    the files are the index.
@@ -44,9 +44,9 @@ type Segment struct {
 	next     record.Offset
 	sealed   bool
 	complete bool
-	held     bool      // the writer's reference to the file
-	mem      *memIndex // see S3
-	onDisk   [2]int    // entries in the index files; -1 when not known yet
+	held     bool            // the writer's reference to the file
+	mem      *memIndex       // see S3
+	onDisk   [indexKinds]int // entries in the index files; -1 when not known yet
 	max      record.TimeIndexEntry
 	maxKnown bool   // max is known; else it is the last entry of the time index
 	snapshot []byte // producer state at the end, from the seal until it is written
@@ -55,6 +55,9 @@ type Segment struct {
 	firstAppend time.Time
 	modified    time.Time
 }
+
+// unknownEntries stands for index files that nobody has looked at.
+var unknownEntries = [indexKinds]int{-1, -1, -1}
 
 // noMax stands for "no batch with a timestamp yet".
 func noMax(base record.Offset) record.TimeIndexEntry {
@@ -74,7 +77,7 @@ func newSegment(l *Log, base record.Offset) *Segment {
 func foundSegment(l *Log, base record.Offset, info fs.FileInfo) *Segment {
 	return &Segment{
 		log: l, base: base, path: segmentFile(l.dir, base, logSuffix), next: base,
-		size: info.Size(), synced: info.Size(), onDisk: [2]int{-1, -1}, max: noMax(base),
+		size: info.Size(), synced: info.Size(), onDisk: unknownEntries, max: noMax(base),
 		firstStamp: record.NoTimestamp, firstAppend: info.ModTime(), modified: info.ModTime(),
 	}
 }
@@ -187,10 +190,13 @@ func (s *Segment) ProducerSnapshot() ([]byte, error) {
 // Epochs is the history of leader epochs up to the segment's end.
 func (s *Segment) Epochs() record.Epochs { return s.log.Epochs().TruncateFrom(s.NextOffset()) }
 
-// AbortedTxns are the aborted transactions that overlap the segment. There are
-// none: Append refuses transactional batches, and those that Kafka has left in a
-// directory are not told apart.
-func (s *Segment) AbortedTxns() []record.AbortedTxn { return nil }
+// AbortedTxns are the aborted transactions that overlap the segment, wherever
+// their markers lie, in the order of these. They are all of them once the
+// segment ends at or below the last stable offset. Errors are those of
+// Log.AbortedTxns.
+func (s *Segment) AbortedTxns() ([]record.AbortedTxn, error) {
+	return s.log.AbortedTxns(s.base, s.NextOffset())
+}
 
 // segmentView is what a reader needs to know of a segment at one moment.
 type segmentView struct {

@@ -13,11 +13,12 @@ import (
 type incoming struct {
 	batch  record.Batch
 	header record.Header
+	marker record.Marker // of a control batch
 }
 
-// checkBatches takes a client's record set apart and checks all that can be
-// told without the log's state. The batches alias b.
-func checkBatches(b []byte, o *LogOptions, now time.Time) ([]incoming, error) {
+// checkBatches takes a record set apart and checks all that can be told without
+// the log's state. The batches alias b.
+func checkBatches(origin Origin, b []byte, o *LogOptions, now time.Time) ([]incoming, error) {
 	if len(b) == 0 {
 		return nil, fmt.Errorf("%w: no batch at all", record.ErrInvalidBatch)
 	}
@@ -29,7 +30,7 @@ func checkBatches(b []byte, o *LogOptions, now time.Time) ([]incoming, error) {
 			return nil, err
 		}
 		in := incoming{batch: batch, header: batch.Header()}
-		if err := in.check(o, now); err != nil {
+		if err := in.check(origin, o, now); err != nil {
 			return nil, err
 		}
 		producers = producers || in.header.HasProducer()
@@ -44,15 +45,18 @@ func checkBatches(b []byte, o *LogOptions, now time.Time) ([]incoming, error) {
 	return set, nil
 }
 
-func (in incoming) check(o *LogOptions, now time.Time) error {
+func (in *incoming) check(origin Origin, o *LogOptions, now time.Time) error {
 	h := in.header
+	if origin == Coordinator && h.IsControl() {
+		return in.checkMarker(o)
+	}
 	switch {
 	case h.Size() > o.MaxMessageBytes:
 		return fmt.Errorf("%w: %d bytes, at most %d are allowed", record.ErrBatchTooLarge, h.Size(), o.MaxMessageBytes)
 	case h.IsControl():
 		return fmt.Errorf("%w: clients may not write control batches", record.ErrInvalidBatch)
-	case h.IsTransactional():
-		return fmt.Errorf("%w: transactions are not supported", record.ErrInvalidBatch)
+	case h.IsTransactional() && !h.HasProducer():
+		return fmt.Errorf("%w: a transactional batch without a producer", record.ErrInvalidBatch)
 	case h.Codec() > record.CodecZstd:
 		return fmt.Errorf("%w: codec %d is not known", record.ErrInvalidBatch, h.Codec())
 	case h.Count == 0 || h.Count != h.LastOffsetDelta+1:
@@ -73,6 +77,25 @@ func (in incoming) check(o *LogOptions, now time.Time) error {
 		return err
 	}
 	return checkTimestamp(h.MaxTimestamp, o, now)
+}
+
+// checkMarker checks a control batch of the transaction coordinator, and reads
+// its marker.
+func (in *incoming) checkMarker(o *LogOptions) (err error) {
+	h := in.header
+	if h.Size() > o.MaxMessageBytes {
+		return fmt.Errorf("%w: %d bytes, at most %d are allowed", record.ErrBatchTooLarge, h.Size(), o.MaxMessageBytes)
+	}
+	if err := in.batch.CheckCRC(); err != nil {
+		return err
+	}
+	if in.marker, err = h.Marker(in.batch.Section()); err != nil {
+		return err
+	}
+	if !h.IsTransactional() || h.Count != 1 || h.LastOffsetDelta != 0 || h.ProducerEpoch < 0 || h.BaseSequence >= 0 {
+		return fmt.Errorf("%w: a control batch of %d records, sequence %d and producer epoch %d", record.ErrInvalidBatch, h.Count, h.BaseSequence, h.ProducerEpoch)
+	}
+	return nil
 }
 
 // checkTimestamp compares a timestamp in ms with the wall clock. The

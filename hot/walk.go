@@ -117,7 +117,7 @@ func (s *Segment) doubtIndex(try int, cause error) bool {
 		return true // by somebody else, just now or long ago
 	}
 	s.reindexed = true
-	if err := s.reindex(cause); err != nil {
+	if err := s.reindex(offsetIndex, cause); err != nil {
 		s.log.logger.Warn("indexes not rebuilt", "event", "index_rebuild_failed", "segment", s.path, "error", err)
 		return false
 	}

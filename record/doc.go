@@ -7,8 +7,9 @@
 // ids as types of their own, the header of a batch of magic 2, CRC-32C, the
 // kinds of error that a log can meet, the codecs of Kafka's small files
 // (offset index, time index, transaction index, producer snapshot, leader
-// epoch checkpoint, partition.metadata and the checkpoints of a log directory)
-// and the pure producer state that rejects duplicates and gaps.
+// epoch checkpoint, partition.metadata and the checkpoints of a log directory),
+// the markers that end transactions, and the pure producer state that rejects
+// duplicates and gaps and knows the open transactions.
 //
 // It does not do any I/O, own any goroutine or read any clock, and it never
 // decompresses: whoever did may go through the records of a batch with

@@ -31,6 +31,12 @@ var (
 	ErrDuplicateSequence = errors.New("duplicate sequence number")
 	// ErrInvalidProducerEpoch: the producer was fenced by a newer epoch.
 	ErrInvalidProducerEpoch = errors.New("invalid producer epoch")
+	// ErrInvalidTxnState: a batch that does not fit the state of its
+	// producer's transaction.
+	ErrInvalidTxnState = errors.New("invalid transaction state")
+	// ErrFencedCoordinator: a marker of a transaction coordinator that has
+	// been replaced.
+	ErrFencedCoordinator = errors.New("fenced transaction coordinator")
 	// ErrFencedEpoch: the caller knows an older leader epoch than we do.
 	ErrFencedEpoch = errors.New("fenced leader epoch")
 	// ErrUnknownEpoch: the caller knows a newer leader epoch than we do.

@@ -5,7 +5,6 @@ package record_test
 import (
 	"bytes"
 	"compress/gzip"
-	"encoding/binary"
 	"flag"
 	"io"
 	"maps"
@@ -16,6 +15,7 @@ import (
 	"testing"
 
 	"firn/record"
+	"firn/record/recordtest"
 )
 
 // The files in testdata/kafka-4.3.1 were written by Apache Kafka 4.3.1: the
@@ -153,21 +153,33 @@ func TestKafkasSnapshots(t *testing.T) {
 }
 
 // TestRebuildGivesKafkasSnapshot applies the log and compares with the
-// snapshot that Kafka took at its end.
+// snapshot and the transaction index that Kafka left at its end.
 func TestRebuildGivesKafkasSnapshot(t *testing.T) {
 	p := record.NewProducers()
-	eachBatch(t, kafka(t, "00000000000000000000.log"), func(_ record.Batch, h record.Header, _ int) { p.Apply(h) })
+	var index []byte
+	eachBatch(t, kafka(t, "00000000000000000000.log"), func(b record.Batch, h record.Header, _ int) {
+		if !h.IsControl() {
+			p.Apply(h)
+			return
+		}
+		m, err := h.Marker(b.Section())
+		if err != nil {
+			t.Fatalf("marker at %d: %v", h.BaseOffset, err)
+		}
+		if got := recordtest.Marker(h.BaseOffset, h.ProducerID, h.ProducerEpoch, m, recordtest.Timestamp(h.BaseTimestamp),
+			recordtest.LeaderEpoch(h.LeaderEpoch)); !bytes.Equal(got, b) {
+			t.Errorf("marker at %d is made as\n%x, Kafka has\n%x", h.BaseOffset, got, b)
+		}
+		if ended, ok := p.ApplyMarker(h, m); ok && ended.Abort {
+			index = record.AppendAbortedTxn(index, ended.AbortedTxn)
+		}
+	})
 	want := kafka(t, "00000000000000000040.snapshot")
-	// The coordinator's epoch of producer 8, the second of three, is in the
-	// marker's record, which Apply does not see.
-	const coordinatorEpoch = 10 + 46 + 34
-	if got := binary.BigEndian.Uint32(want[coordinatorEpoch:]); got != 4 {
-		t.Fatalf("coordinator epoch %d in Kafka's snapshot, want the 4 that the marker had", got)
-	}
-	want = put(want, coordinatorEpoch, uint32(math.MaxUint32))
-	want = put(want, 2, record.CRC32C(want[6:]))
 	if got := p.Marshal(40); !bytes.Equal(got, want) {
 		t.Errorf("rebuilt\n%x, Kafka has\n%x", got, want)
+	}
+	if want := kafka(t, "00000000000000000000.txnindex"); !bytes.Equal(index, want) {
+		t.Errorf("transaction index\n%x, Kafka has\n%x", index, want)
 	}
 	h := batch(0, 7, 1, 33, 3) // its last batch, sent again
 	if v, err := p.Check(h, 0); err != nil || v != (record.Verdict{Duplicate: true, Base: 33, Next: 36}) {

@@ -5,6 +5,7 @@ package record
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -18,7 +19,8 @@ const rememberedBatches = 5
 const maxRun = 1 << 30
 
 // Producers is the state of the idempotent producers of one partition: what
-// tells a batch that comes next from a duplicate, a gap and a fenced producer.
+// tells a batch that comes next from a duplicate, a gap and a fenced producer,
+// and which transactions are open.
 // It is pure: no clock, no I/O. It is not safe for concurrent use.
 //
 // Invariants:
@@ -29,8 +31,11 @@ const maxRun = 1 << 30
 //	    seen being applied: clients take it for success.
 //	P3  Applying the same batches again in the same order changes nothing.
 //	P4  Marshal writes the same bytes for the same state.
+//	P5  open lists exactly the producers whose txnFirst is set, by that offset.
 type Producers struct {
 	byID map[int64]*producer
+	// open are the open transactions, by first offset.
+	open []OpenTxn
 	// maxID is the highest producer id ever applied, -1 for none.
 	maxID int64
 	// clock is the latest time that Check was told, in ms.
@@ -164,16 +169,31 @@ func (s *producer) forgot(first, last int32) bool {
 	return toFirst < s.run && toLast <= toFirst && toLast > toOldest
 }
 
-// Apply takes in a batch that was appended, with its base offset set. It
+// Apply takes in a data batch that was appended, with its base offset set. It
 // trusts the batch, so that it also rebuilds the state from a log. A batch at
 // or below what its producer is known to have reached changes nothing.
 //
-// A control batch ends its producer's transaction; the coordinator's epoch,
-// which is in the marker itself, is left as it was.
-func (p *Producers) Apply(h Header) {
-	if !h.HasProducer() || h.IsControl() && h.Count == 0 {
-		return
+// What a control batch says is not in its header: that is ApplyMarker's, and
+// changes nothing here. began says that a transaction begins with the batch.
+func (p *Producers) Apply(h Header) (began bool) {
+	if !h.HasProducer() || h.IsControl() {
+		return false
 	}
+	s := p.reach(h)
+	if s == nil {
+		return false
+	}
+	if began = h.IsTransactional() && s.txnFirst == NoOffset; began {
+		s.txnFirst = h.BaseOffset
+		p.open = append(p.open, OpenTxn{ProducerID: h.ProducerID, FirstOffset: h.BaseOffset})
+	}
+	s.remember(h)
+	return began
+}
+
+// reach finds the producer of a batch, moves it to the batch's end and epoch,
+// and answers nil when it was there already.
+func (p *Producers) reach(h Header) *producer {
 	s := p.byID[h.ProducerID]
 	if s == nil {
 		s = &producer{epoch: -1, coordinatorEpoch: -1, txnFirst: NoOffset, reached: NoOffset}
@@ -181,21 +201,14 @@ func (p *Producers) Apply(h Header) {
 		p.maxID = max(p.maxID, h.ProducerID)
 	}
 	if h.LastOffset() <= s.reached {
-		return
+		return nil
 	}
 	s.reached = h.LastOffset()
 	if s.epoch != h.ProducerEpoch {
 		s.epoch, s.run, s.batches = h.ProducerEpoch, 0, s.batches[:0]
 	}
 	s.lastTimestamp, s.lastSeen = h.MaxTimestamp, p.clock
-	if h.IsControl() {
-		s.txnFirst = NoOffset
-		return
-	}
-	if h.IsTransactional() && s.txnFirst == NoOffset {
-		s.txnFirst = h.BaseOffset
-	}
-	s.remember(h)
+	return s
 }
 
 // remember adds a data batch and forgets the oldest beyond the limit.
@@ -240,7 +253,7 @@ func (p *Producers) MaxProducerID() int64 { return p.maxID }
 
 // Clone is an independent copy.
 func (p *Producers) Clone() *Producers {
-	c := &Producers{byID: make(map[int64]*producer, len(p.byID)), maxID: p.maxID, clock: p.clock}
+	c := &Producers{byID: make(map[int64]*producer, len(p.byID)), open: slices.Clone(p.open), maxID: p.maxID, clock: p.clock}
 	for id, s := range p.byID {
 		dup := *s
 		dup.batches = append(make([]appended, 0, len(s.batches)+1), s.batches...)

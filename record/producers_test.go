@@ -20,6 +20,16 @@ func batch(base record.Offset, id int64, epoch int16, sequence int32, n int) rec
 	return record.Batch(recordtest.Batch(base, recordtest.Count(n), recordtest.Producer(id, epoch, sequence))).Header()
 }
 
+// apply takes in the header of a data batch or of a marker, which aborts for
+// producers with an odd id.
+func apply(p *record.Producers, h record.Header) {
+	if h.IsControl() {
+		p.ApplyMarker(h, record.Marker{Abort: h.ProducerID%2 == 1, CoordinatorEpoch: int32(h.ProducerEpoch)})
+		return
+	}
+	p.Apply(h)
+}
+
 // applied is a state to which batches of one record each, of producer 1 in
 // epoch 0 and with the sequence numbers from up to and without to, were
 // applied at offsets equal to the sequence numbers.
@@ -35,7 +45,7 @@ func TestCheck(t *testing.T) {
 	afterMarker := record.NewProducers()
 	marker := batch(5, 1, 3, 0, 1)
 	marker.Attributes |= 0x30
-	afterMarker.Apply(marker)
+	afterMarker.ApplyMarker(marker, record.Marker{})
 
 	wrapped := record.NewProducers()
 	wrapped.Apply(batch(0, 1, 0, math.MaxInt32-2, 3)) // ends at 2^31-1
@@ -122,13 +132,13 @@ func TestApplyIsIdempotent(t *testing.T) {
 			h := batch(next, int64(rapid.IntRange(0, 3).Draw(t, "id")), int16(rapid.IntRange(0, 2).Draw(t, "epoch")),
 				int32(rapid.IntRange(0, 9).Draw(t, "sequence")), rapid.IntRange(1, 3).Draw(t, "records"))
 			h.Attributes = rapid.SampledFrom([]int16{0, 0, 0x10, 0x30}).Draw(t, "attributes")
-			p.Apply(h)
+			apply(p, h)
 			log = append(log, h)
 			next = h.NextOffset()
 		}
 		before := p.Marshal(next)
 		for _, h := range log {
-			p.Apply(h)
+			apply(p, h)
 		}
 		if !bytes.Equal(p.Marshal(next), before) {
 			t.Fatal("applying the log again changed the state")
@@ -141,7 +151,7 @@ func TestApplyIsIdempotent(t *testing.T) {
 			t.Fatalf("the snapshot does not round-trip: %v", err)
 		}
 		for _, h := range log {
-			loaded.Apply(h)
+			apply(loaded, h)
 		}
 		if !bytes.Equal(loaded.Marshal(next), before) {
 			t.Fatal("applying the log to the loaded state changed it")
@@ -184,7 +194,7 @@ func TestExpire(t *testing.T) {
 	}
 	marker := batch(2, 2, 0, 0, 1)
 	marker.Attributes |= 0x30
-	p.Apply(marker)
+	p.ApplyMarker(marker, record.Marker{})
 	p.Expire(stamp+1000, time.Second)
 	if p.Len() != 0 || p.MaxProducerID() != 2 {
 		t.Errorf("%d producers up to %d, want none left and the highest id kept", p.Len(), p.MaxProducerID())
@@ -240,7 +250,7 @@ func TestMarshalBelowTheNewestBatch(t *testing.T) {
 	p.Apply(batch(8, 2, 0, 0, 1))
 	marker := batch(9, 3, 0, 0, 1)
 	marker.Attributes |= 0x30
-	p.Apply(marker)
+	p.ApplyMarker(marker, record.Marker{})
 	old, err := record.ParseProducers(p.Marshal(5))
 	if err != nil || old.Len() != 1 {
 		t.Fatalf("%v, %d producers, want producer 1 alone", err, old.Len())

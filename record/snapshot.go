@@ -98,6 +98,7 @@ func ParseProducers(b []byte) (*Producers, error) {
 			return nil, atPosition(err, at)
 		}
 	}
+	p.sortOpen()
 	return p, nil
 }
 
@@ -135,6 +136,9 @@ func (p *Producers) parseSnapshotEntry(b []byte) error {
 		}
 	}
 	p.byID[id] = s
+	if s.txnFirst != NoOffset {
+		p.open = append(p.open, OpenTxn{ProducerID: id, FirstOffset: s.txnFirst})
+	}
 	p.maxID = max(p.maxID, id)
 	return nil
 }

@@ -181,11 +181,15 @@ func (b *objectBuilder) finish() (*Object, error) {
 		Records: b.index.records, Batches: b.index.batches,
 		BlockCRCs: b.blockCRCs,
 	}
+	aborted, err := b.abortedTxns()
+	if err != nil {
+		return nil, err
+	}
 	size := b.sealed.Size()
 	f.Sections[0] = Section{Kind: SectionLog, Length: size, Digest: [sha256.Size]byte(b.digest.Sum(nil))}
 	var tail []byte
 	for i, content := range [...][]byte{
-		b.index.offsets, b.index.times, b.abortedTxns(), snapshot, b.epochs(),
+		b.index.offsets, b.index.times, aborted, snapshot, b.epochs(),
 	} {
 		f.Sections[i+1] = Section{
 			Kind:     SectionKind(i + 2),
@@ -221,8 +225,12 @@ func (b *objectBuilder) producerState() ([]byte, error) {
 
 // abortedTxns is the section of the transactions that overlap the segment, in
 // the order of their markers, whatever order the segment told them in.
-func (b *objectBuilder) abortedTxns() []byte {
-	txns := slices.Clone(b.sealed.AbortedTxns())
+func (b *objectBuilder) abortedTxns() ([]byte, error) {
+	told, err := b.sealed.AbortedTxns()
+	if err != nil {
+		return nil, fmt.Errorf("list aborted transactions: %w", err)
+	}
+	txns := slices.Clone(told)
 	slices.SortFunc(txns, func(x, y record.AbortedTxn) int { return cmp.Compare(x.LastOffset, y.LastOffset) })
 	var out []byte
 	for _, t := range txns {
@@ -230,7 +238,10 @@ func (b *objectBuilder) abortedTxns() []byte {
 			out = record.AppendAbortedTxn(out, t)
 		}
 	}
-	return out
+	if _, err := record.ParseTxnIndex(out, 0); err != nil {
+		return nil, fmt.Errorf("check aborted transactions: %w", err)
+	}
+	return out, nil
 }
 
 // epochs is the lineage of leader epochs up to the segment's end.

@@ -30,8 +30,10 @@ type Sealed interface {
 	// Epochs is the lineage of leader epochs up to the segment's end.
 	Epochs() record.Epochs
 	// AbortedTxns lists every aborted transaction that overlaps the
-	// segment's offsets.
-	AbortedTxns() []record.AbortedTxn
+	// segment's offsets, wherever its marker lies. It is asked once the
+	// segment ends at or below the last stable offset: until then it does not
+	// know them all.
+	AbortedTxns() ([]record.AbortedTxn, error)
 }
 
 // chainView is a partition's chain as the reader sees it. It may be called

@@ -3,8 +3,10 @@
 package tier
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"firn/record"
 )
@@ -92,9 +94,15 @@ func (s *sections) seekTime(ts int64) int64 {
 // up to, and without, next.
 func (s *sections) abortedIn(first, next record.Offset) []record.AbortedTxn {
 	var out []record.AbortedTxn
-	for _, t := range s.aborted {
-		if t.FirstOffset < next && t.LastOffset >= first {
+	at, _ := slices.BinarySearchFunc(s.aborted, first, func(t record.AbortedTxn, o record.Offset) int {
+		return cmp.Compare(t.LastOffset, o)
+	})
+	for _, t := range s.aborted[at:] {
+		if t.FirstOffset < next {
 			out = append(out, t)
+		}
+		if t.LastStableOffset >= next {
+			break // whatever began below next has ended
 		}
 	}
 	return out

@@ -23,6 +23,8 @@ type memSegment struct {
 	aborted    []record.AbortedTxn
 	reads      atomic.Int64 // bytes
 	failRead   error
+	// failAborted is what is wrong with the transaction index.
+	failAborted error
 }
 
 func (s *memSegment) BaseOffset() record.Offset         { return s.base }
@@ -32,7 +34,8 @@ func (s *memSegment) Pin() error                        { return nil }
 func (s *memSegment) Unpin()                            {}
 func (s *memSegment) ProducerSnapshot() ([]byte, error) { return s.snapshot, nil }
 func (s *memSegment) Epochs() record.Epochs             { return s.epochs }
-func (s *memSegment) AbortedTxns() []record.AbortedTxn  { return s.aborted }
+
+func (s *memSegment) AbortedTxns() ([]record.AbortedTxn, error) { return s.aborted, s.failAborted }
 
 func (s *memSegment) ReadUncachedAt(p []byte, off int64) (int, error) {
 	if s.failRead != nil {

@@ -19,6 +19,9 @@ func (s *segment) producer(at int64, h record.Header, marker *Marker) error {
 	if err := s.sequence(at, h); err != nil {
 		return err
 	}
+	if marker != nil {
+		p.producers.ApplyMarker(h, record.Marker{Abort: marker.Type == "abort", CoordinatorEpoch: marker.CoordinatorEpoch})
+	}
 	p.producers.Apply(h)
 	if !h.IsControl() {
 		if _, open := p.open[h.ProducerID]; h.IsTransactional() && !open {
@@ -139,7 +142,7 @@ func (p *partition) compare(at record.Offset, found []record.SnapshotEntry) erro
 	path := fileOf(p.dir, at, ".snapshot")
 	for _, e := range found {
 		want, ok := byID[e.ProducerID]
-		// What only the marker's record says is not followed.
+		// One that was forgotten meanwhile began without the coordinator's.
 		want.CoordinatorEpoch = e.CoordinatorEpoch
 		if e.TxnFirstOffset < p.from && want.TxnFirstOffset != record.NoOffset {
 			want.TxnFirstOffset = e.TxnFirstOffset // it began before the log does
