@@ -26,6 +26,7 @@ var (
 	errInvalidAssignment  = errors.New("invalid replica assignment")
 	errDeletionDisabled   = errors.New("delete.topic.enable is false")
 	errTimedOut           = errors.New("request timed out")
+	errTransactionalID    = errors.New("transactional id not authorized")
 )
 
 // kafkaErrors maps kinds of error to Kafka's, the more telling kind first: an
@@ -46,6 +47,8 @@ var kafkaErrors = []struct {
 	{record.ErrOutOfOrderSequence, kerr.OutOfOrderSequenceNumber},
 	{record.ErrDuplicateSequence, kerr.DuplicateSequenceNumber},
 	{record.ErrInvalidProducerEpoch, kerr.InvalidProducerEpoch},
+	{record.ErrInvalidTxnState, kerr.InvalidTxnState},
+	{record.ErrFencedCoordinator, kerr.TransactionCoordinatorFenced},
 	{record.ErrFencedEpoch, kerr.FencedLeaderEpoch},
 	{record.ErrUnknownEpoch, kerr.UnknownLeaderEpoch},
 	{record.ErrInvalidTopicName, kerr.InvalidTopicException},
@@ -64,6 +67,7 @@ var kafkaErrors = []struct {
 	{errInvalidAssignment, kerr.InvalidReplicaAssignment},
 	{errDeletionDisabled, kerr.TopicDeletionDisabled},
 	{errTimedOut, kerr.RequestTimedOut},
+	{errTransactionalID, kerr.TransactionalIDAuthorizationFailed},
 	{context.DeadlineExceeded, kerr.RequestTimedOut},
 	{context.Canceled, kerr.NotLeaderForPartition},
 }

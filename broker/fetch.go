@@ -35,7 +35,7 @@ func (b *Broker) handleFetch(ctx context.Context, r *wire.Request) (wire.Answer,
 		MinBytes:      int(req.MinBytes),
 		MaxBytes:      min(max(int(req.MaxBytes), 0), b.options.MaxFetchBytes),
 		MaxWait:       min(time.Duration(req.MaxWaitMillis)*time.Millisecond, maxFetchWait),
-		ReadCommitted: req.IsolationLevel == readCommitted,
+		ReadCommitted: isolation(req.IsolationLevel) == partition.ReadCommitted,
 	}
 	b.resolveFetch(exchange.Partitions, req.Version >= fetchByID, resp, reads)
 	result, err := b.consumers.of(ctx, r.Conn.ID, b.options.Fetcher).Fetch(ctx, reads)
@@ -50,7 +50,14 @@ func (b *Broker) handleFetch(ctx context.Context, r *wire.Request) (wire.Answer,
 	return b.answerFetch(r, resp, result)
 }
 
-const readCommitted = 1
+// isolation is the level that a request asks for. As in Kafka, what is not
+// read_committed is read_uncommitted.
+func isolation(level int8) partition.Isolation {
+	if level == int8(partition.ReadCommitted) {
+		return partition.ReadCommitted
+	}
+	return partition.ReadUncommitted
+}
 
 // maxFetchWait bounds a long poll, whatever the client asks for. Nothing is
 // read from a connection while its fetch is parked, so that a client that has
@@ -124,7 +131,10 @@ func fillFetch(resp *wire.FetchResponse, reads *fetch.Request, result *fetch.Res
 			out.ErrorCode = errorCode(got.Err)
 			out.HighWatermark, out.LastStableOffset, out.LogStartOffset = got.HighWatermark, got.LastStableOffset, got.LogStartOffset
 			if reads.ReadCommitted {
-				out.AbortedTransactions = []wire.FetchAborted{}
+				out.AbortedTransactions = make([]wire.FetchAborted, len(got.Aborted))
+				for i, t := range got.Aborted {
+					out.AbortedTransactions[i] = wire.FetchAborted{ProducerID: t.ProducerID, FirstOffset: t.FirstOffset}
+				}
 			}
 			switch {
 			case got.Region != nil:

@@ -20,7 +20,8 @@ import (
 // earliest (-2), that of the largest timestamp (-3, version 7, KIP-734), the
 // earliest local one (-4, version 8, KIP-405), the last in the cold tier (-5,
 // version 9, KIP-1005) and the first not yet there (-6, version 11, KIP-1023).
-// Latest goes by the isolation level (version 2). A look-up that has to read
+// Latest, and what is found by time, goes by the isolation level (version 2):
+// under read_committed nothing at or above the last stable offset is answered. A look-up that has to read
 // the cold tier is bounded by the request's timeout (version 10, KIP-1075), or
 // by remote.list.offsets.request.timeout.ms; its connection waits meanwhile,
 // nobody else does.
@@ -85,7 +86,7 @@ func (b *Broker) listOffset(ctx context.Context, req *kmsg.ListOffsetsRequest, t
 	}
 	var found partition.TimestampOffset
 	if err == nil {
-		found, err = b.findOffset(ctx, p, want.Timestamp, req.IsolationLevel == readCommitted)
+		found, err = b.findOffset(ctx, p, want.Timestamp, isolation(req.IsolationLevel))
 	}
 	if err != nil {
 		got.ErrorCode = errorCode(err)
@@ -96,13 +97,10 @@ func (b *Broker) listOffset(ctx context.Context, req *kmsg.ListOffsetsRequest, t
 	return got
 }
 
-func (b *Broker) findOffset(ctx context.Context, p *partition.Partition, timestamp int64, committed bool) (partition.TimestampOffset, error) {
+func (b *Broker) findOffset(ctx context.Context, p *partition.Partition, timestamp int64, level partition.Isolation) (partition.TimestampOffset, error) {
 	switch timestamp {
 	case timestampLatest:
-		if committed {
-			return p.At(p.LastStableOffset()), nil
-		}
-		return p.At(p.HighWatermark()), nil
+		return p.At(p.VisibleEnd(level)), nil
 	case timestampEarliest:
 		return p.Earliest()
 	case timestampEarliestLocal:
@@ -122,7 +120,7 @@ func (b *Broker) findOffset(ctx context.Context, p *partition.Partition, timesta
 		return partition.TimestampOffset{}, ctx.Err()
 	}
 	if timestamp == timestampMax {
-		return p.MaxTimestamp(ctx, findTimestamp)
+		return p.MaxTimestamp(ctx, level, findTimestamp)
 	}
-	return p.OffsetForTimestamp(ctx, timestamp, findTimestamp)
+	return p.OffsetForTimestamp(ctx, timestamp, level, findTimestamp)
 }

@@ -26,7 +26,13 @@ import (
 // they are advertised because librdkafka otherwise sends gzip and lz4
 // uncompressed. 3 to 8 say more in the answer (log start offset in 5, faulty
 // records and messages in 8, KIP-467). 9 is flexible, 10 may name the current
-// leader (KIP-951), 11 is 10. Transactional batches are refused.
+// leader (KIP-951), 11 is 10.
+//
+// There is no transaction coordinator, so that no transaction can be verified: a
+// transactional batch is answered with INVALID_TXN_STATE, as by Kafka one of a
+// transaction that its partition was not added to, unless its producer has one
+// under way there already. Without a transactional id the whole request is
+// refused. A client's control batch is an INVALID_RECORD.
 
 // minProduceVersion is the oldest version that carries batches of magic 2.
 const minProduceVersion = 3
@@ -43,13 +49,18 @@ func (b *Broker) handleProduce(_ context.Context, r *wire.Request) (wire.Answer,
 	acks := partition.Acks(req.Acks)
 	var waiting []appended
 	var failed error
+	refused := checkTransactionalID(req)
 	for _, t := range req.Topics {
 		topic := kmsg.NewProduceResponseTopic()
 		topic.Topic = t.Topic
 		for _, p := range t.Partitions {
 			got := kmsg.NewProduceResponseTopicPartition()
 			got.Partition, got.BaseOffset, got.LogAppendTime, got.LogStartOffset = p.Partition, -1, -1, -1
-			ticket, err := b.produce(req.Version, t.Topic, p.Partition, p.Records, acks)
+			var ticket partition.Ticket
+			err := refused
+			if err == nil {
+				ticket, err = b.produce(req.Version, t.Topic, p.Partition, p.Records, acks)
+			}
 			if err != nil {
 				failed = err
 				setProduceError(&got, err)
@@ -73,6 +84,23 @@ func (b *Broker) handleProduce(_ context.Context, r *wire.Request) (wire.Answer,
 		awaitAppends(ctx, resp, waiting, timeout)
 		return &wire.Response{Message: resp}, nil
 	}, nil
+}
+
+// checkTransactionalID refuses transactional batches without the id by which
+// their producer would be authorized. As in Kafka, the first batch of each
+// partition is looked at, and all of the request is refused.
+func checkTransactionalID(req *kmsg.ProduceRequest) error {
+	if req.TransactionID != nil {
+		return nil
+	}
+	for _, t := range req.Topics {
+		for _, p := range t.Partitions {
+			if h, err := record.ParseHeader(p.Records); err == nil && h.IsTransactional() && !h.IsControl() {
+				return fmt.Errorf("%w: transactional records for %s-%d without a transactional id", errTransactionalID, t.Topic, p.Partition)
+			}
+		}
+	}
+	return nil
 }
 
 // awaitAppends waits until every append is as durable as it must be and writes

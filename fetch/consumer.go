@@ -142,9 +142,9 @@ const (
 )
 
 // take looks for the read of a partition at an offset and hands it over when
-// it is ready. It drops a read of another offset: the consumer has gone
-// elsewhere. A result over room stays for an answer with more.
-func (c *Consumer) take(key partitionKey, from record.Offset, room int) (*read, standing) {
+// it is ready. It drops a read of another offset, or of what another isolation
+// level may see: the consumer has gone elsewhere. A result over room stays for an answer with more.
+func (c *Consumer) take(key partitionKey, from record.Offset, committed bool, room int) (*read, standing) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r, ok := c.reads[key]
@@ -153,7 +153,7 @@ func (c *Consumer) take(key partitionKey, from record.Offset, room int) (*read, 
 		return nil, absent
 	case r.from != from && r.asked == c.round:
 		return nil, pending // the request names the partition twice
-	case r.from != from:
+	case r.from != from || r.committed != committed:
 		c.dropLocked(key, r)
 		return nil, absent
 	}

@@ -21,7 +21,8 @@ type Request struct {
 	MaxWait  time.Duration
 	// MaxBytes bounds the answer, except that its first batch always fits.
 	MaxBytes int
-	// ReadCommitted ends reads at the last stable offset.
+	// ReadCommitted ends reads at the last stable offset, and has the aborted
+	// transactions among what is read named.
 	ReadCommitted bool
 }
 
@@ -73,6 +74,10 @@ type PartitionResult struct {
 	Class            Class
 	Region           *hot.Region
 	Bytes            []byte
+	// Aborted are the aborted transactions that overlap the batches, in the
+	// order of their markers; set under ReadCommitted only. The consumer leaves
+	// their records out: the batches are what is in the log.
+	Aborted []record.AbortedTxn
 }
 
 // Fetch reads all partitions of the request and waits as it asks. The error

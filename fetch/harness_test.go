@@ -135,7 +135,10 @@ type fakePartition struct {
 	onLocate  func()
 	onCold    func(ctx context.Context, from record.Offset) error // before a cold read
 	onLocal   func(uncached bool) error                           // before a local read
-	coldCalls []record.Offset
+	onAborted func() error                                        // before the aborted transactions are told
+	// coldAborted are what the cold tier tells of its batches.
+	coldAborted []record.AbortedTxn
+	coldCalls   []record.Offset
 }
 
 // partition makes a partition whose local log starts at 0 and is empty.
@@ -229,7 +232,20 @@ func (p *fakePartition) watchers() int {
 
 func (p *fakePartition) TopicPartition() record.TopicPartition { return p.tp }
 func (p *fakePartition) TopicID() record.TopicID               { return record.TopicID{1} }
-func (p *fakePartition) LastStableOffset() record.Offset       { return p.HighWatermark() }
+
+func (p *fakePartition) LastStableOffset() record.Offset {
+	high := p.HighWatermark()
+	return min(high, p.log.FirstUnstable(high))
+}
+
+func (p *fakePartition) AbortedTxns(from, to record.Offset) ([]record.AbortedTxn, error) {
+	if p.onAborted != nil {
+		if err := p.onAborted(); err != nil {
+			return nil, err
+		}
+	}
+	return p.log.AbortedTxns(from, to)
+}
 
 func (p *fakePartition) HighWatermark() record.Offset {
 	p.mu.Lock()
@@ -314,6 +330,7 @@ func (p *fakePartition) ReadCold(ctx context.Context, from, limit record.Offset,
 	if len(d.Bytes) == 0 {
 		d.Next = max(from, start)
 	}
+	d.Aborted = p.coldAborted
 	return d, nil
 }
 

@@ -35,6 +35,10 @@ type Partition interface {
 	// record.ErrOffsetOutOfRange means that the local part has moved on. It
 	// looks at batch headers: uncached makes it do so past the page cache.
 	ReadLocal(from, limit record.Offset, maxBytes int, minOne, uncached bool) (*hot.Region, error)
+	// AbortedTxns are the aborted transactions that overlap the offsets [from,
+	// to) of the local part, which lie below the last stable offset.
+	// record.ErrOffsetOutOfRange means that the local part has moved on.
+	AbortedTxns(from, to record.Offset) ([]record.AbortedTxn, error)
 	// ReadCold reads whole, verified batches from the cold tier.
 	ReadCold(ctx context.Context, from, limit record.Offset, maxBytes int, minOne bool) (tier.Data, error)
 	// Watch signals wake when a read may find more than before.

@@ -20,11 +20,12 @@ const warmReadSize = 256 << 10
 // and waiting for the next fetch. Its Consumer's lock guards it; the worker
 // that runs it hands its outcome over through Consumer.finish.
 type read struct {
-	from     record.Offset // as the fetch asked for it
-	class    Class
-	tail     bool // begins near the end of the log
-	cancel   context.CancelFunc
-	reserved int64 // of its lane's memory
+	from      record.Offset // as the fetch asked for it
+	committed bool          // as far as the last stable offset
+	class     Class
+	tail      bool // begins near the end of the log
+	cancel    context.CancelFunc
+	reserved  int64 // of its lane's memory
 
 	asked   uint64 // the last round that asked for it
 	running bool
@@ -42,6 +43,9 @@ type outcome struct {
 	bytes   []byte
 	held    int64
 	release func()
+	// aborted are the aborted transactions that overlap the batches, of a
+	// committed read.
+	aborted []record.AbortedTxn
 	// need is the size of the first batch when it is more than was reserved
 	// and no more was to be had; nothing was read then.
 	need int
@@ -66,12 +70,18 @@ func (f *Fetcher) readWarm(ctx context.Context, s start, more extend) outcome {
 	if n > s.maxBytes && !more(int64(n-s.maxBytes)) {
 		return outcome{need: n}
 	}
+	var aborted []record.AbortedTxn
+	if s.committed {
+		if aborted, err = s.partition.AbortedTxns(region.First(), region.Next()); err != nil {
+			return outcome{err: err}
+		}
+	}
 	b := f.buffers.get(n, max(n, s.maxBytes))
 	if err := readRegion(ctx, region, b); err != nil {
 		f.buffers.put(b)
 		return outcome{err: err}
 	}
-	return outcome{bytes: b, held: int64(cap(b)), release: func() { f.buffers.put(b) }}
+	return outcome{bytes: b, aborted: aborted, held: int64(cap(b)), release: func() { f.buffers.put(b) }}
 }
 
 func readRegion(ctx context.Context, region *hot.Region, buf []byte) error {
@@ -127,7 +137,7 @@ func (f *Fetcher) readCold(ctx context.Context, s start, more extend) outcome {
 		case err != nil:
 			return outcome{err: err}
 		case len(data.Bytes) > 0:
-			return outcome{bytes: data.Bytes, held: int64(len(data.Bytes)), release: data.Release}
+			return outcome{bytes: data.Bytes, aborted: data.Aborted, held: int64(len(data.Bytes)), release: data.Release}
 		}
 		data.Release()
 		switch {

@@ -140,7 +140,7 @@ func (c *call) read(r *round, i int, limit record.Offset) error {
 		return nil
 	}
 	s := start{
-		index: i, partition: want.Partition, from: want.Offset, at: at, limit: limit,
+		index: i, partition: want.Partition, from: want.Offset, at: at, limit: limit, committed: c.request.ReadCommitted,
 		maxBytes: max(min(want.MaxBytes, c.request.MaxBytes), 1), class: ClassCold,
 	}
 	room := max(c.request.MaxBytes-r.total, 0)
@@ -164,9 +164,16 @@ func (c *call) read(r *round, i int, limit record.Offset) error {
 	if err != nil {
 		return moved(err)
 	}
-	if region != nil {
-		r.add(i, region, tail)
+	if region == nil {
+		return nil
 	}
+	if c.request.ReadCommitted {
+		if r.result.Partitions[i].Aborted, err = want.Partition.AbortedTxns(region.First(), region.Next()); err != nil {
+			region.Release()
+			return moved(err)
+		}
+	}
+	r.add(i, region, tail)
 	return nil
 }
 
@@ -188,7 +195,7 @@ func (c *call) readAside(r *round, s start, room int) error {
 	if r.total == 0 {
 		room = math.MaxInt // the first batch is answered whatever its size
 	}
-	one, standing := c.consumer.take(keyOf(s.partition), s.from, room)
+	one, standing := c.consumer.take(keyOf(s.partition), s.from, s.committed, room)
 	switch standing {
 	case pending:
 		r.pending++
@@ -228,6 +235,9 @@ func (r *round) take(i int, one *read) {
 	}
 	got := &r.result.Partitions[i]
 	got.Class, got.Bytes = one.class, one.bytes
+	if one.committed {
+		got.Aborted = one.aborted
+	}
 	r.total += len(one.bytes)
 	r.result.Bulk = r.result.Bulk || !one.tail
 	r.urgent = true

@@ -21,6 +21,7 @@ type start struct {
 	partition Partition
 	from, at  record.Offset
 	limit     record.Offset
+	committed bool // limit is the last stable offset
 	maxBytes  int
 	class     Class // warm or cold
 	tail      bool  // warm, within TailBytes of the log's end
@@ -141,7 +142,7 @@ func (c *Consumer) startLocked(l *lane, s start) bool {
 		}
 	}
 	ctx, cancel := context.WithCancel(c.ctx)
-	r := &read{from: s.from, class: s.class, tail: s.tail, cancel: cancel, reserved: int64(s.maxBytes), asked: c.round}
+	r := &read{from: s.from, committed: s.committed, class: s.class, tail: s.tail, cancel: cancel, reserved: int64(s.maxBytes), asked: c.round}
 	if !pool.submit(func() {
 		defer cancel()
 		if c.run(r) {

@@ -39,11 +39,17 @@ type Ticket struct {
 //
 // Appends of one caller keep their order.
 func (p *Partition) Append(batches []byte, acks Acks) (Ticket, error) {
+	return p.AppendFrom(hot.Client, batches, acks)
+}
+
+// AppendFrom is Append of what comes from the given origin: markers of the
+// transaction coordinator, or batches that may begin a transaction here.
+func (p *Partition) AppendFrom(origin hot.Origin, batches []byte, acks Acks) (Ticket, error) {
 	if err := p.writable(); err != nil {
 		return Ticket{}, fmt.Errorf("append to %s: %w", p.tp, err)
 	}
 	p.appendMu.Lock()
-	done, err := p.log.Append(batches, p.LeaderEpoch())
+	done, err := p.log.AppendFrom(origin, batches, p.LeaderEpoch())
 	rose := false
 	if err == nil && !done.Duplicate {
 		p.mu.Lock()

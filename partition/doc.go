@@ -22,6 +22,9 @@
 //	I3  While the manifest of a tiered partition has not been read, nothing is
 //	    deleted in either tier.
 //	I4  The log start is durable before anything below it is removed.
+//	I5  The last stable offset is at most the high watermark, and not above the
+//	    first record of a transaction whose marker lies at or above that, unless
+//	    the log start is.
 //
 // Goroutines: none. Callbacks of hot and tier come on their goroutines;
 // retention runs on the caller's.

@@ -60,7 +60,11 @@ func (l *localLog) ResetTo(ctx context.Context, r tier.Reset) error {
 	if end := l.log.EndOffset(); end != r.IfEnd {
 		return fmt.Errorf("begin the local log anew at %d: it ends at %d, not at %d", r.Start, end, r.IfEnd)
 	}
-	if err := l.log.ResetTo(ctx, r.Start, r.Epochs, r.Snapshot); err != nil {
+	snapshot, err := decided(r)
+	if err != nil {
+		return err
+	}
+	if err := l.log.ResetTo(ctx, r.Start, r.Epochs, snapshot); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -70,6 +74,22 @@ func (l *localLog) ResetTo(ctx context.Context, r tier.Reset) error {
 		"event", "local_log_reset", "from", int64(r.IfEnd), "offset", int64(r.Start))
 	l.watchers.notify()
 	return nil
+}
+
+// decided is the producer state at the end of the chain without its open
+// transactions. What is in the chain lay below the last stable offset: each of
+// them had ended, and the objects say how. Its marker is lost with the local log;
+// one that is written again must not decide it anew.
+func decided(r tier.Reset) ([]byte, error) {
+	if r.Snapshot == nil {
+		return nil, nil
+	}
+	p, err := record.ParseProducers(r.Snapshot)
+	if err != nil {
+		return nil, fmt.Errorf("producer state of the chain's end: %w", err)
+	}
+	p.ForgetTransactions()
+	return p.Marshal(r.Start), nil
 }
 
 // RaiseEpoch moves the partition to an epoch of this broker above the given

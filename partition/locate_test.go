@@ -188,8 +188,8 @@ func TestLocateWithoutAManifest(t *testing.T) {
 						return untold
 					})
 					at, err := n.Earliest()
-					_, err2 := n.OffsetForTimestamp(t.Context(), 1e15, nil)
-					_, err3 := n.MaxTimestamp(t.Context(), nil)
+					_, err2 := n.OffsetForTimestamp(t.Context(), 1e15, ReadUncommitted, nil)
+					_, err3 := n.MaxTimestamp(t.Context(), ReadUncommitted, nil)
 					if one.copied || one.settled {
 						if err != nil || at.Offset != 5 {
 							t.Errorf("earliest %+v, %v", at, err)

@@ -89,10 +89,28 @@ func (p *Partition) EarliestPendingUpload() TimestampOffset {
 	return p.At(max(cold.End(), p.LogStartOffset(), min(p.log.StartOffset(), p.log.EndOffset())))
 }
 
-// OffsetForTimestamp finds the first visible record, in either tier, whose
-// timestamp is at least ts, in ms since the Unix epoch. find may be nil. When
-// there is none, timestamp, offset and epoch are -1.
-func (p *Partition) OffsetForTimestamp(ctx context.Context, ts int64, find FindFunc) (TimestampOffset, error) {
+// Isolation says how far a consumer sees.
+type Isolation int8
+
+// The isolation levels of Kafka's protocol.
+const (
+	ReadUncommitted Isolation = 0 // up to the high watermark
+	ReadCommitted   Isolation = 1 // up to the last stable offset
+)
+
+// VisibleEnd is the end of what consumers of an isolation level may see.
+func (p *Partition) VisibleEnd(i Isolation) record.Offset {
+	if i == ReadCommitted {
+		return p.LastStableOffset()
+	}
+	return p.HighWatermark()
+}
+
+// OffsetForTimestamp finds the first record that is visible to an isolation
+// level, in either tier, whose timestamp is at least ts, in ms since the Unix
+// epoch. find may be nil. When there is none, timestamp, offset and epoch are
+// -1.
+func (p *Partition) OffsetForTimestamp(ctx context.Context, ts int64, level Isolation, find FindFunc) (TimestampOffset, error) {
 	if err := p.settled(); err != nil {
 		return notFound, err
 	}
@@ -111,7 +129,7 @@ func (p *Partition) OffsetForTimestamp(ctx context.Context, ts int64, find FindF
 				return p.withEpoch(got.Timestamp, got.Offset), nil
 			}
 		}
-		got, ok, err := p.log.OffsetForTimestamp(ts, p.HighWatermark(), local(find.from(start)))
+		got, ok, err := p.log.OffsetForTimestamp(ts, p.VisibleEnd(level), local(find.from(start)))
 		switch {
 		case err != nil:
 			return notFound, fmt.Errorf("look up time %d in %s: %w", ts, p.tp, err)
@@ -124,16 +142,16 @@ func (p *Partition) OffsetForTimestamp(ctx context.Context, ts int64, find FindF
 	}
 }
 
-// MaxTimestamp finds the first visible record with the largest timestamp of
-// both tiers. find may be nil. A batch, or a segment of the cold tier, in which
+// MaxTimestamp finds the first record with the largest timestamp of both tiers
+// among those that are visible to an isolation level. find may be nil. A batch, or a segment of the cold tier, in which
 // the log start lies counts as a whole: when it is one of its deleted records
 // that has the largest timestamp, the log start is answered.
-func (p *Partition) MaxTimestamp(ctx context.Context, find FindFunc) (TimestampOffset, error) {
+func (p *Partition) MaxTimestamp(ctx context.Context, level Isolation, find FindFunc) (TimestampOffset, error) {
 	if err := p.settled(); err != nil {
 		return notFound, err
 	}
 	start := p.LogStartOffset()
-	here, okHere, err := p.log.MaxTimestamp(p.HighWatermark(), local(find.from(0)))
+	here, okHere, err := p.log.MaxTimestamp(p.VisibleEnd(level), local(find.from(0)))
 	if err != nil {
 		return notFound, fmt.Errorf("look up the largest time in %s: %w", p.tp, err)
 	}

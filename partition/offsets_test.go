@@ -128,11 +128,11 @@ func sameTimes(t *testing.T, tiered, twin *Partition, asked []int64) {
 	slices.Sort(asked)
 	for name, find := range map[string]FindFunc{"by records": inRecords, "by batches": nil} {
 		for _, ts := range slices.Compact(asked) {
-			got, err := tiered.OffsetForTimestamp(t.Context(), ts, find)
+			got, err := tiered.OffsetForTimestamp(t.Context(), ts, ReadUncommitted, find)
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := twin.OffsetForTimestamp(t.Context(), ts, find)
+			want, err := twin.OffsetForTimestamp(t.Context(), ts, ReadUncommitted, find)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -140,11 +140,11 @@ func sameTimes(t *testing.T, tiered, twin *Partition, asked []int64) {
 				t.Errorf("%s, time %d: %+v, want %+v (log start %d, local %d)", name, ts, got, want, tiered.LogStartOffset(), tiered.LocalStartOffset())
 			}
 		}
-		got, err := tiered.MaxTimestamp(t.Context(), find)
+		got, err := tiered.MaxTimestamp(t.Context(), ReadUncommitted, find)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := twin.MaxTimestamp(t.Context(), find)
+		want, err := twin.MaxTimestamp(t.Context(), ReadUncommitted, find)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func TestTimeSearchMeetsTheRisingLocalStart(t *testing.T) {
 			}
 			return inRecords(b, from, ts)
 		}
-		got, err := n.OffsetForTimestamp(t.Context(), 900, late)
+		got, err := n.OffsetForTimestamp(t.Context(), 900, ReadUncommitted, late)
 		if err != nil || got.Offset != 1 || got.Timestamp != 2000 {
 			t.Errorf("got %+v, %v; want offset 1 (%d batches looked at)", got, err, calls)
 		}
@@ -198,15 +198,15 @@ func TestTimesEndAtTheHighWatermark(t *testing.T) {
 		n.put(recordtest.Batch(0, recordtest.Timestamp(1000)), AcksLeader)
 		letGo := n.holdSyncs()
 		n.put(recordtest.Batch(0, recordtest.Timestamp(2000)), AcksAll)
-		if got, err := n.OffsetForTimestamp(t.Context(), 1500, inRecords); err != nil || got != notFound {
+		if got, err := n.OffsetForTimestamp(t.Context(), 1500, ReadUncommitted, inRecords); err != nil || got != notFound {
 			t.Errorf("%+v, %v; want none", got, err)
 		}
-		if got, err := n.MaxTimestamp(t.Context(), inRecords); err != nil || got.Offset != 0 {
+		if got, err := n.MaxTimestamp(t.Context(), ReadUncommitted, inRecords); err != nil || got.Offset != 0 {
 			t.Errorf("%+v, %v; want offset 0", got, err)
 		}
 		letGo()
 		synctest.Wait()
-		if got, err := n.MaxTimestamp(t.Context(), inRecords); err != nil || got.Offset != 1 {
+		if got, err := n.MaxTimestamp(t.Context(), ReadUncommitted, inRecords); err != nil || got.Offset != 1 {
 			t.Errorf("%+v, %v; want offset 1", got, err)
 		}
 	})
@@ -214,10 +214,10 @@ func TestTimesEndAtTheHighWatermark(t *testing.T) {
 
 func TestTimesOfNothing(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, n *node) {
-		if got, err := n.OffsetForTimestamp(t.Context(), 0, inRecords); err != nil || got != notFound {
+		if got, err := n.OffsetForTimestamp(t.Context(), 0, ReadUncommitted, inRecords); err != nil || got != notFound {
 			t.Errorf("by time: %+v, %v", got, err)
 		}
-		if got, err := n.MaxTimestamp(t.Context(), inRecords); err != nil || got != notFound {
+		if got, err := n.MaxTimestamp(t.Context(), ReadUncommitted, inRecords); err != nil || got != notFound {
 			t.Errorf("largest time: %+v, %v", got, err)
 		}
 		if at := n.At(n.EndOffset()); at.Epoch != n.LeaderEpoch() || at.Timestamp != -1 {

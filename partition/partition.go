@@ -211,8 +211,17 @@ func (p *Partition) HighWatermark() record.Offset {
 }
 
 // LastStableOffset is the end of what consumers with isolation level
-// read_committed may see.
-func (p *Partition) LastStableOffset() record.Offset { return p.HighWatermark() }
+// read_committed may see: the high watermark, or the first offset of the oldest
+// transaction that is not over as far as the high watermark tells. Where the
+// log start was raised past that, it is the log start, as in Kafka.
+func (p *Partition) LastStableOffset() record.Offset {
+	high := p.HighWatermark()
+	first := p.log.FirstUnstable(high)
+	if first >= high {
+		return high
+	}
+	return min(max(first, p.LogStartOffset()), high)
+}
 
 // LogStartOffset is the first offset that is kept, in either tier.
 func (p *Partition) LogStartOffset() record.Offset {

@@ -84,6 +84,12 @@ func (p *Partition) ReadLocal(from, limit record.Offset, maxBytes int, minOne, u
 	return p.log.Read(from, limit, maxBytes, minOne)
 }
 
+// AbortedTxns are the aborted transactions that overlap the offsets [from, to)
+// of the local log, as hot.Log.AbortedTxns tells them.
+func (p *Partition) AbortedTxns(from, to record.Offset) ([]record.AbortedTxn, error) {
+	return p.log.AbortedTxns(from, to)
+}
+
 // ReadCold reads whole, verified batches from the cold tier, as tier.Log.Read
 // does.
 func (p *Partition) ReadCold(ctx context.Context, from, limit record.Offset, maxBytes int, minOne bool) (tier.Data, error) {

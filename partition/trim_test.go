@@ -159,12 +159,12 @@ func (r *running) checkStart(t *testing.T, want record.Offset) {
 		t.Errorf("a read at the log start goes to %d, %v", at, err)
 	}
 	for _, ts := range []int64{0, 1_000_000 + 1000*int64(want)} {
-		got, err := r.OffsetForTimestamp(t.Context(), ts, inBatch)
+		got, err := r.OffsetForTimestamp(t.Context(), ts, ReadUncommitted, inBatch)
 		if err != nil || got.Offset != want || got.Timestamp != 1_000_000+1000*int64(want) {
 			t.Errorf("time %d is at %+v, %v, want offset %d", ts, got, err, want)
 		}
 	}
-	got, err := r.OffsetForTimestamp(t.Context(), 1_000_000+1000*int64(want)+1, inBatch)
+	got, err := r.OffsetForTimestamp(t.Context(), 1_000_000+1000*int64(want)+1, ReadUncommitted, inBatch)
 	if err != nil || got.Offset != want+1 {
 		t.Errorf("the time after the first record is at %+v, %v, want offset %d", got, err, want+1)
 	}

@@ -23,7 +23,7 @@ func (v *view) Explain(ctx context.Context, q console.Question) (console.Explana
 	p := partitions[0]
 	asked := record.Offset(q.Offset)
 	if q.Offset < 0 {
-		found, err := p.OffsetForTimestamp(ctx, q.TimeMs, nil)
+		found, err := p.OffsetForTimestamp(ctx, q.TimeMs, partition.ReadUncommitted, nil)
 		if err != nil {
 			return console.Explanation{}, err
 		}
