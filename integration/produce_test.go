@@ -139,7 +139,6 @@ func badBatches() []badBatch {
 		{"last offset delta negative", refix(func(b []byte) { put(b[23:], 0xffffffff) }), kerr.CorruptMessage},
 		{"unknown codec", recordtest.Batch(0, recordtest.CodecBits(5)), kerr.InvalidRecord},
 		{"control batch", recordtest.Batch(0, recordtest.Control()), kerr.InvalidRecord},
-		{"transactional batch", recordtest.Batch(0, recordtest.Producer(1, 0, 0), recordtest.Transactional()), kerr.TransactionalIDAuthorizationFailed},
 		{"a transaction's marker", recordtest.Marker(0, 1, 0, record.Marker{Abort: true}), kerr.InvalidRecord},
 		{"log-append time claimed", recordtest.Batch(0, recordtest.LogAppendTime()), kerr.InvalidTimestamp},
 		{"time far ahead", recordtest.Batch(0, recordtest.Timestamp(1<<52)), kerr.InvalidTimestamp},

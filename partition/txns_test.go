@@ -52,7 +52,7 @@ func TestLastStableOffset(t *testing.T) {
 		n.wantStable(2)
 		putFrom(t, n.Partition, hot.VerifiedClient, inTxn(1, 0), AcksLeader) // 2 to 4
 		putFrom(t, n.Partition, hot.VerifiedClient, inTxn(2, 0), AcksLeader) // 5 to 7
-		n.put(batch(2, 0), AcksLeader)                                      // 8, 9
+		n.put(batch(2, 0), AcksLeader)                                       // 8, 9
 		n.wantStable(2)
 		letGo := n.holdSyncs()
 		marker := putFrom(t, n.Partition, hot.Coordinator, endTxn(1, true), AcksAll) // 10
