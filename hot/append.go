@@ -3,6 +3,7 @@
 package hot
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -162,6 +163,9 @@ func (l *Log) admit(origin Origin, in incoming, nowMs int64) (record.Verdict, er
 		return record.Verdict{}, l.producers.CheckMarker(in.header, in.marker)
 	}
 	verdict, err := l.producers.Check(in.header, nowMs)
+	if errors.Is(err, record.ErrOutOfOrderSequence) && l.recall(in.header) {
+		verdict, err = l.producers.Check(in.header, nowMs)
+	}
 	if err == nil && !verdict.Duplicate {
 		err = l.producers.CheckTxn(in.header, origin != Client)
 	}

@@ -203,11 +203,18 @@ func (m *txnModel) restart(t *rapid.T, left func() *vfs.Mem) {
 	m.wantState(t)
 }
 
-// again sends the last batch of a producer once more.
+// again sends one of the last five batches of a producer once more, whatever
+// came to pass since.
 func (m *txnModel) again(t *rapid.T) {
-	id := rapid.Int64Range(0, txnProducers-1).Draw(t, "id")
+	id, skip := rapid.Int64Range(0, txnProducers-1).Draw(t, "id"), rapid.IntRange(0, 4).Draw(t, "back")
 	for _, b := range slices.Backward(m.made) {
 		if b.h.ProducerID != id || b.h.IsControl() {
+			continue
+		}
+		if b.h.BaseOffset < m.log.StartOffset() {
+			return // known only to whoever was there
+		}
+		if skip--; skip >= 0 {
 			continue
 		}
 		done, err := m.log.Append(bytes.Clone(b.bytes), record.Epoch(m.lives))

@@ -55,6 +55,9 @@ type producer struct {
 	// have been applied in this epoch, at most maxRun.
 	run     int64
 	batches []appended // oldest first, at most rememberedBatches
+	// short says that batches came from a snapshot, which has the last one
+	// alone: the log may have more of this epoch before it.
+	short bool
 }
 
 // appended is a batch that was applied.
@@ -205,7 +208,7 @@ func (p *Producers) reach(h Header) *producer {
 	}
 	s.reached = h.LastOffset()
 	if s.epoch != h.ProducerEpoch {
-		s.epoch, s.run, s.batches = h.ProducerEpoch, 0, s.batches[:0]
+		s.epoch, s.run, s.batches, s.short = h.ProducerEpoch, 0, s.batches[:0], false
 	}
 	s.lastTimestamp, s.lastSeen = h.MaxTimestamp, p.clock
 	return s
@@ -228,6 +231,40 @@ func (s *producer) remember(h Header) {
 		return
 	}
 	s.batches = append(s.batches, b)
+}
+
+// Recall says whether a batch that Check found out of order may be one that was
+// applied before the snapshot from which its producer was loaded. Then the log
+// knows it: Refill takes the producer's batches of this epoch below the offset
+// before. It is asked at most once for each producer and snapshot.
+func (p *Producers) Recall(h Header) (before Offset, missing int, ok bool) {
+	s := p.byID[h.ProducerID]
+	if s == nil || !s.short || s.epoch != h.ProducerEpoch || len(s.batches) == 0 {
+		return NoOffset, 0, false
+	}
+	oldest := s.batches[0]
+	return oldest.lastOffset - Offset(oldest.delta), rememberedBatches - len(s.batches), len(s.batches) < rememberedBatches
+}
+
+// Refill puts batches of a producer, from the log and in its order, before the
+// ones that are remembered, as far as they lead up to them without a gap.
+func (p *Producers) Refill(id int64, older []Header) {
+	s := p.byID[id]
+	if s == nil || !s.short {
+		return
+	}
+	s.short = false
+	for _, h := range slices.Backward(older) {
+		oldest := s.batches[0].firstSequence()
+		if len(s.batches) == rememberedBatches || h.ProducerID != id || h.ProducerEpoch != s.epoch || h.BaseSequence < 0 ||
+			oldest < 0 || AddSequence(h.LastSequence(), 1) != oldest {
+			return
+		}
+		s.batches = slices.Insert(s.batches, 0, appended{
+			lastSequence: h.LastSequence(), delta: h.LastOffsetDelta, lastOffset: h.LastOffset(), timestamp: h.MaxTimestamp,
+		})
+		s.run = min(s.run+int64(h.LastOffsetDelta)+1, maxRun)
+	}
 }
 
 // Expire forgets the producers that were idle for at least after at nowMs (ms

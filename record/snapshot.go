@@ -23,8 +23,8 @@ const (
 // below end is written as of the newest remembered one that does, and left out
 // when there is none.
 //
-// Like Kafka's, a snapshot holds one batch of each producer: after a restart
-// older duplicates are out of order.
+// Like Kafka's, a snapshot holds one batch of each producer: what a producer sent
+// before it is found by Recall and Refill.
 func (p *Producers) Marshal(end Offset) []byte {
 	b := make([]byte, snapshotHeadSize, snapshotHeadSize+snapshotEntrySize*len(p.byID))
 	count := uint32(0)
@@ -130,7 +130,7 @@ func (p *Producers) parseSnapshotEntry(b []byte) error {
 		return corrupt(22, "offset delta %d of producer %d, whose last offset is %d", last.delta, id, last.lastOffset)
 	}
 	if last.lastOffset >= 0 {
-		s.batches = append(s.batches, last)
+		s.batches, s.short = append(s.batches, last), true
 		if last.lastSequence >= 0 {
 			s.run = min(int64(last.delta)+1, maxRun)
 		}
