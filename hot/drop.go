@@ -70,7 +70,15 @@ func (l *Log) keepProducers(o record.Offset) error {
 	if err := l.writeFile(segmentFile(l.dir, next, snapshotSuffix), snapshot); err != nil {
 		return err
 	}
-	return l.store.fs.SyncDir(l.dir)
+	l.mu.Lock()
+	l.dirChanged++
+	dir := l.dirChanged
+	l.mu.Unlock()
+	if err := l.syncDir(dir); err != nil {
+		l.setPoison(err)
+		return err
+	}
+	return nil
 }
 
 // dropFirst takes the oldest segment from the list if it is sealed and ends at

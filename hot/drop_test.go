@@ -90,6 +90,9 @@ func TestDropWhoseSyncFailsPoisons(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := l.WaitDurable(t.Context(), l.EndOffset()); err != nil {
+		t.Fatal(err)
+	}
 	want := readAll(t, l, 1<<20)
 	f.FailNth(1, faultfs.IOError(), faultfs.OpSyncDir)
 	for range 2 {
