@@ -168,8 +168,21 @@ func (c *Consumer) take(key partitionKey, from record.Offset, committed bool, ro
 		return nil, full
 	}
 	delete(c.reads, key)
-	c.laneOf(r).reserved -= r.reserved
 	return r, done
+}
+
+// settle gives back what a read held that was handed over: its answer was sent
+// or given up. Until then it counts among what the connection may have, or one
+// that pipelines fetches and takes no answers would hold the memory of all.
+func (c *Consumer) settle(r *read) {
+	c.mu.Lock()
+	c.laneOf(r).reserved -= r.reserved
+	c.mu.Unlock()
+	c.fetcher.giveBack(r)
+	select {
+	case c.wake <- struct{}{}: // a fetch may wait for just this
+	default:
+	}
 }
 
 func (c *Consumer) laneOf(r *read) *lane { return &c.lanes[laneOf(r.class)] }

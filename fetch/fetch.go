@@ -45,8 +45,8 @@ type Result struct {
 	// was appended: the consumer had everything before it.
 	Appended time.Time
 
-	fetcher *Fetcher
-	reads   []*read // whose bytes are in Partitions
+	consumer *Consumer
+	reads    []*read // whose bytes are in Partitions
 }
 
 // Release gives back what the result pins. Call it exactly once, when the
@@ -59,7 +59,7 @@ func (r *Result) Release() {
 		}
 	}
 	for _, one := range r.reads {
-		r.fetcher.giveBack(one)
+		r.consumer.settle(one)
 	}
 	r.reads = nil
 }

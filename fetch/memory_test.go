@@ -412,3 +412,37 @@ func (w *world) fetchRandomly(c *Consumer, rng *rand.Rand, partitions []*fakePar
 	<-time.After(time.Duration(rng.IntN(300)) * time.Millisecond)
 	r.Release()
 }
+
+// A connection that asks on and on and takes no answer keeps what one connection
+// may have, and everybody else replays; what it was answered counts until the
+// answer is gone, and the next fetch is woken by that.
+func TestUnsentAnswersCount(t *testing.T) {
+	bubble(t, Options{MemoryBytes: 4000, FetchMemoryBytes: 500}, func(t *testing.T, w *world) {
+		greedy := w.fetcher.NewConsumer()
+		var unsent []*Result
+		for range 10 {
+			r, _ := w.fetch(greedy, ask(second, 1, at(w.cold(batchesOf(0, 500)...), 0)))
+			unsent = append(unsent, r)
+		}
+		w.wantData(unsent[0], 0, ClassCold, 0, 1)
+		for _, r := range unsent[1:] {
+			w.wantEmpty(r, 0)
+		}
+		other := w.fetcher.NewConsumer()
+		r, took := w.fetch(other, ask(time.Minute, 1, at(w.cold(batchesOf(0, 500)...), 0)))
+		w.wantTook(took, 0)
+		w.wantData(r, 0, ClassCold, 0, 1)
+		r.Release()
+
+		time.AfterFunc(2*second, unsent[0].Release)
+		r, took = w.fetch(greedy, ask(time.Minute, 1, at(w.cold(batchesOf(0, 500)...), 0)))
+		w.wantTook(took, 2*second)
+		w.wantData(r, 0, ClassCold, 0, 1)
+		r.Release()
+		for _, r := range unsent[1:] {
+			r.Release()
+		}
+		greedy.Close()
+		other.Close()
+	})
+}

@@ -66,7 +66,7 @@ func (p PartitionRequest) readable() bool { return p.Partition != nil }
 
 // collect reads what is hot, takes what is ready and starts what is neither.
 func (c *call) collect() round {
-	r := round{result: &Result{Partitions: make([]PartitionResult, len(c.request.Partitions)), fetcher: c.consumer.fetcher}}
+	r := round{result: &Result{Partitions: make([]PartitionResult, len(c.request.Partitions)), consumer: c.consumer}}
 	first := c.consumer.nextRound()
 	for i := range c.request.Partitions {
 		if p := c.request.Partitions[i].Partition; first != nil && p != nil && first[keyOf(p)] {
@@ -210,7 +210,7 @@ func (c *call) readAside(r *round, s start, room int) error {
 		r.starts[lane] = append(r.starts[lane], s)
 	case done:
 		if one.err != nil {
-			c.consumer.fetcher.giveBack(one)
+			c.consumer.settle(one)
 			return moved(one.err)
 		}
 		r.take(s.index, one)
