@@ -65,6 +65,9 @@ func Replay(ctx context.Context, o ReplayOptions) (ReplayResult, error) {
 			return ReplayResult{}, err
 		}
 	}
+	if o.From < 0 || o.From > o.To {
+		return ReplayResult{}, fmt.Errorf("replay %s-%d from offset %d: it ends before %d", o.Topic, o.Partition, o.From, o.To)
+	}
 	r := &replaying{ReplayOptions: o, check: NewVerifier(o.Values, o.From), started: time.Now()}
 	if o.Raw {
 		err = r.raw(connection)

@@ -18,12 +18,12 @@ settings=(--set tier.store=s3 --set tier.s3.endpoint=http://127.0.0.1:$((port + 
 	--set admin.listeners=http://127.0.0.1:$((port + 98)))
 
 mkdir "$data/bucket"
-"$gateway" --port 127.0.0.1:$((port + 1)) posix "$data/bucket" >"$data/gateway.log" 2>&1 &
+chrt -i 0 "$gateway" --port 127.0.0.1:$((port + 1)) posix "$data/bucket" >"$data/gateway.log" 2>&1 &
 gateway_pid=$!
 trap 'kill $pid $gateway_pid 2>/dev/null; wait; rm -rf "$data"' EXIT
 until "$firn" tier init --create-bucket "${settings[@]}" >/dev/null 2>&1; do sleep 0.1; done
 "$firn" serve --set log.dirs="$data/log" --set listeners=PLAINTEXT://127.0.0.1:"$port" --set log.segment.delete.delay.ms=0 \
-	--set log.retention.check.interval.ms=1000 "${settings[@]}" >"$data/firn.log" 2>&1 &
+	--set log.retention.check.interval.ms=1000 --set fetch.bulk.max.bytes.per.second=-1 "${settings[@]}" >"$data/firn.log" 2>&1 &
 pid=$!
 until "$firn" health "${settings[@]}" >/dev/null 2>&1; do sleep 0.1; done
 

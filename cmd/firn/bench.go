@@ -99,6 +99,15 @@ func (f *benchFlags) parse() error {
 	default:
 		faults = append(faults, fmt.Errorf("--acks %q: want 0, 1 or all", f.acks))
 	}
+	flags := f.cmd.Flags()
+	if flags.Changed("duration") && f.options.Duration <= 0 {
+		faults = append(faults, fmt.Errorf("--duration %v: want a positive one", f.options.Duration))
+	}
+	for name, n := range map[string]int{"clients": f.options.Clients, "partitions": f.options.Partitions, "in-flight": f.options.InFlight} {
+		if flags.Changed(name) && n < 1 {
+			faults = append(faults, fmt.Errorf("--%s %d: want 1 or more", name, n))
+		}
+	}
 	if len(faults) == 0 {
 		o := f.options
 		o.EnsureDefaults()

@@ -62,7 +62,7 @@ func newBenchReplay(a *app) *cobra.Command {
 	flags.IntVar(&f.clients, "clients", 1, "replays at once, each of everything")
 	flags.Int32Var(&f.partition, "partition", 0, "partition to read")
 	flags.Int64Var(&f.from, "from", 0, "first `offset`")
-	flags.Int64Var(&f.to, "to", 0, "`offset` to stop at; 0 is where the partition ends now")
+	flags.Int64Var(&f.to, "to", 0, "`offset` to stop at, with the answer that reaches it; 0 is where the partition ends now")
 	flags.BoolVar(&f.verify, "verify", false, "compare each record with what firn demo wrote")
 	flags.StringVar(&f.record, "size", f.record, "with --verify, `size` of a record's value")
 	flags.BoolVar(&f.nice, "nice", false, "run at the lowest priority, as if on another machine")

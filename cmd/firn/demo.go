@@ -87,6 +87,9 @@ func newDemoCommand(a *app) *cobra.Command {
 		defer cancel()
 		d := &demo{demoFlags: f, out: a.stdout, bars: newBars(a.stdout), records: records, started: time.Now()}
 		err = d.run(ctx)
+		if err != nil && cmd.Context().Err() != nil {
+			return exitf(exitFailed, "interrupted") // what broke off where says nothing
+		}
 		if errors.Is(err, context.DeadlineExceeded) {
 			return exitf(exitFaulty, "the demo was not over within %v (--timeout): %w", f.limit, err)
 		}
@@ -200,6 +203,8 @@ func (d *demo) prepare(context.Context) error {
 		if d.report, err = os.MkdirTemp("", "firn-report-"); err != nil {
 			return fmt.Errorf("make a directory for the report: %w", err)
 		}
+		// It goes with a demo that ended before there was one.
+		d.onClose(func() error { _ = os.Remove(d.report); return nil })
 	} else if err = os.MkdirAll(d.report, 0o755); err != nil {
 		return fmt.Errorf("make a directory for the report: %w", err)
 	}

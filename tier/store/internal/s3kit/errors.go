@@ -99,7 +99,8 @@ func reason(err error) error {
 		return store.ErrNoBucket
 	case api.Code == "RequestTimeTooSkewed": // 403 for another fault
 		return nil
-	case api.Status == http.StatusForbidden, api.Status == http.StatusUnauthorized:
+	case api.Status == http.StatusForbidden, api.Status == http.StatusUnauthorized,
+		api.Code == "InvalidAccessKeyId", api.Code == "XAdminUserNotFound", api.Code == "InvalidToken": // some stores say 400 or 404
 		return store.ErrDenied
 	}
 	return nil
