@@ -93,8 +93,13 @@ func TestBench(t *testing.T) {
 func TestBenchFailures(t *testing.T) {
 	b := testutil.StartBroker(t, nil)
 	b.Firn("bench", "produce", "--topic", "other", "--duration", "100ms", "--raw")
+	for _, args := range [][]string{{"--acks", "2"}, {"--duration", "0s"}, {"--clients", "0"}, {"--partitions", "-1"}} {
+		if r := testutil.RunFirn(t, append([]string{"bench", "produce"}, args...)...); r.Code != 2 {
+			t.Errorf("firn bench produce %v: exit code %d\n%s", args, r.Code, r.Stderr)
+		}
+	}
 	for want, args := range map[int][]string{
-		2: {"bench", "produce", "--acks", "2"},
+		2: {"bench", "replay", "--clients", "0", "-b", b.Addr},
 		3: {"bench", "produce", "--raw", "-b", "127.0.0.1:1"},
 		4: {"bench", "replay", "--raw", "--topic", "no-such-topic", "-b", b.Addr},
 		6: {"bench", "replay", "--raw", "--verify", "--size", "100", "--topic", "other", "-b", b.Addr},

@@ -103,8 +103,8 @@ func (f *benchFlags) parse() error {
 	if flags.Changed("duration") && f.options.Duration <= 0 {
 		faults = append(faults, fmt.Errorf("--duration %v: want a positive one", f.options.Duration))
 	}
-	for name, n := range map[string]int{"clients": f.options.Clients, "partitions": f.options.Partitions, "in-flight": f.options.InFlight} {
-		if flags.Changed(name) && n < 1 {
+	for _, name := range []string{"clients", "partitions", "in-flight"} {
+		if n, err := flags.GetInt(name); err == nil && flags.Changed(name) && n < 1 {
 			faults = append(faults, fmt.Errorf("--%s %d: want 1 or more", name, n))
 		}
 	}
