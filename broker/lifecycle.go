@@ -25,6 +25,13 @@ func (b *Broker) openTopics(ctx context.Context) error {
 	found := make(map[record.TopicID]map[int32][]foundLog)
 	for _, f := range b.foundLogs() {
 		t, live := m.TopicByID(f.TopicID)
+		if f.IDDamaged {
+			// Names of directories are free only when nobody uses them: this
+			// one is that of the topic that has the name.
+			if t, live = m.Topic(f.TopicPartition.Topic); live {
+				f.TopicID = t.ID
+			}
+		}
 		switch _, deleting := m.DeletingTopic(f.TopicID); {
 		case deleting:
 			if err := f.delete(ctx); err != nil && f.store.Failed() == nil {

@@ -32,7 +32,7 @@ type checkpointFile struct {
 
 // openCheckpoint reads the file; one that is not there has no entries.
 func openCheckpoint(fsys vfs.FS, path string) (*checkpointFile, error) {
-	c := &checkpointFile{fs: fsys, path: path, offsets: record.OffsetCheckpoint{}}
+	c := emptyCheckpoint(fsys, path)
 	b, err := vfs.ReadFile(fsys, path, maxSmallFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, nil
@@ -44,6 +44,10 @@ func openCheckpoint(fsys vfs.FS, path string) (*checkpointFile, error) {
 		return nil, fmt.Errorf("open checkpoint: %w", record.InFile(err, path))
 	}
 	return c, nil
+}
+
+func emptyCheckpoint(fsys vfs.FS, path string) *checkpointFile {
+	return &checkpointFile{fs: fsys, path: path, offsets: record.OffsetCheckpoint{}}
 }
 
 // get is the partition's entry, 0 when there is none.

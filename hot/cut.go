@@ -59,7 +59,7 @@ func (r *recovery) cut(tail []*Segment, f vfs.File, valid int64, damage error) e
 			return err
 		}
 	}
-	l.logger.Warn("log was cut at its first bad batch", "event", "log_cut", "segment", s.path, "position", valid,
+	l.repaired(repairTail, "log was cut at its first bad batch", "event", "log_cut", "segment", s.path, "position", valid,
 		"segment_bytes", s.size-valid, "later_segments", len(tail)-1, "kept_in", kept, "cause", damage)
 	return nil
 }

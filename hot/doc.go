@@ -20,6 +20,7 @@
 //
 //	.lock                                held while a Store is open
 //	.kafka_cleanshutdown                 there after a clean stop only
+//	firn-clean-stop                      beside it: what that stop left, by partition
 //	recovery-point-offset-checkpoint     what was synced, by partition
 //	log-start-offset-checkpoint          where SetLogStartOffset has been
 //	meta.properties                      whose directory it is
@@ -45,7 +46,8 @@
 //
 // What a crash can cost: nothing below the durable offset. Recovery scans from
 // the segment that holds the recovery point, so that its time depends on the
-// active segments and not on the bytes stored.
+// active segments and not on the bytes stored. After a clean stop no file of a
+// partition is opened: what is as the stop left it is believed.
 //
 // Invariants, beside those of Log, Segment and fileCache:
 //

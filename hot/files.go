@@ -38,6 +38,9 @@ type fileCache struct {
 // segmentHandle is a segment's entry in the cache.
 type segmentHandle struct {
 	opening sync.Mutex // held while the file is being opened
+	// least is how many bytes the file must have when it is opened. It is set
+	// before the handle is used.
+	least int64
 
 	// Guarded by fileCache.mu.
 	file    vfs.File // nil when not open
@@ -66,10 +69,29 @@ func (c *fileCache) acquire(h *segmentHandle, path string) (vfs.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open segment: %w", err)
 	}
+	if err := h.check(f, path); err != nil {
+		closeRead(f)
+		return nil, err
+	}
 	if err := c.adopt(h, f); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), f.Close())
 	}
 	return f, nil
+}
+
+// check refuses a file that is shorter than it was when it was closed clean.
+func (h *segmentHandle) check(f vfs.File, path string) error {
+	if h.least == 0 {
+		return nil
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("open segment: %w", err)
+	}
+	if info.Size() < h.least {
+		return &record.CorruptionError{Path: path, Position: info.Size(), Reason: fmt.Sprintf("the file ends here, it had %d bytes", h.least)}
+	}
+	return nil
 }
 
 // take answers nil, nil when the file is not open.

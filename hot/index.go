@@ -243,7 +243,7 @@ func (s *Segment) rebuildIndex(kind indexKind, cause error) error {
 
 // reindex is rebuildIndex whatever is there. The caller holds rebuilding.
 func (s *Segment) reindex(kind indexKind, cause error) error {
-	s.log.logger.Warn("rebuilding the indexes of a segment", "event", "index_rebuild", "segment", s.path, "cause", cause)
+	s.log.repaired(repairIndex, "rebuilding the indexes of a segment", "event", "index_rebuild", "segment", s.path, "cause", cause)
 	mem, unknown, err := s.indexFromLog()
 	if err == nil && kind == txnIndex {
 		err = unknown
@@ -366,6 +366,7 @@ func (s *Segment) ensureMem() error {
 	}
 	mem, err := s.readIndex()
 	if repairable(err) {
+		s.log.repaired(repairIndex, "rebuilding the indexes of the active segment", "event", "index_rebuild", "segment", s.path, "cause", err)
 		var unknown error
 		if mem, unknown, err = s.indexFromLog(); err == nil {
 			err = unknown

@@ -78,8 +78,9 @@ func (l *Log) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := l.loadEpochs(); err != nil {
-		return err
+	lost := l.loadEpochs()
+	if lost != nil && !isDamage(lost) {
+		return lost
 	}
 	if len(inv.bases) == 0 {
 		return l.begin(inv)
@@ -95,6 +96,11 @@ func (l *Log) load(ctx context.Context) error {
 	l.setSegmentsLocked(list)
 	l.mu.Unlock()
 	l.aborts.Store(inv.aborts)
+	if lost != nil {
+		if err := l.remakeEpochs(lost); err != nil {
+			return err
+		}
+	}
 	if l.trusted(inv) {
 		for _, at := range inv.snapshots {
 			if inv.segments[at] == nil {
@@ -182,7 +188,7 @@ func (l *Log) beginAt(base record.Offset, epochs record.Epochs, producers *recor
 // trusted says whether the log needs no recovery: the store was stopped clean,
 // all that there is lies below the recovery point, and the files agree.
 func (l *Log) trusted(inv *inventory) bool {
-	if !l.store.clean {
+	if !l.store.clean || l.store.wasRefused(l.tp) {
 		return false
 	}
 	active := l.active()
@@ -292,7 +298,7 @@ func (l *Log) rebuildProducers(inv *inventory, at record.Offset) (*record.Produc
 			p, from = found, o
 			break
 		}
-		l.logger.Warn("producer snapshot is damaged, an older one serves", "event", "snapshot_damaged", "offset", int64(o))
+		l.repaired(repairSnapshot, "producer snapshot is damaged, an older one and the batches serve", "event", "snapshot_damaged", "offset", int64(o))
 	}
 	for _, s := range l.list() {
 		v := s.view()

@@ -130,7 +130,14 @@ func (s *Store) writeTopicID(l *Log) error {
 // when the disk failed.
 func (s *Store) OpenLog(ctx context.Context, tp record.TopicPartition, id record.TopicID, o LogOptions) (*Log, error) {
 	return s.addLog(ctx, "open", tp, id, o, func(l *Log) error {
+		if v := s.takeVouched(tp, id); v != nil && l.loadVouched(v) {
+			return nil
+		}
 		found, err := s.readTopicID(l.dir)
+		if isDamage(err) {
+			l.repaired(repairTopicID, "the file with the topic id is damaged and is written anew", "error", err)
+			err = nil
+		}
 		if err != nil {
 			return err
 		}
@@ -169,6 +176,7 @@ func (s *Store) addLog(ctx context.Context, verb string, tp record.TopicPartitio
 		l.abandon()
 		s.mu.Lock()
 		delete(s.logs, tp)
+		s.refused[tp] = s.refused[tp] || isDamage(err)
 		s.mu.Unlock()
 		if err = classify(err); errors.Is(err, record.ErrStorage) {
 			s.doubt(err)
@@ -188,6 +196,7 @@ func (s *Store) addLog(ctx context.Context, verb string, tp record.TopicPartitio
 		return fail(err)
 	}
 	delete(s.found, tp)
+	delete(s.refused, tp)
 	s.logs[tp] = l
 	return l, nil
 }

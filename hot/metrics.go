@@ -9,7 +9,10 @@ import (
 
 // metrics are the numbers that a Store keeps itself.
 type metrics struct {
-	flush prometheus.Observer
+	flush     prometheus.Observer
+	repairs   *prometheus.CounterVec // by kind
+	recovered prometheus.Counter
+	scanned   prometheus.Counter
 }
 
 // newMetrics makes them on reg, which may be nil, together with the gauges
@@ -43,11 +46,27 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 		}
 		return float64(n)
 	})
-	return &metrics{
+	m := &metrics{
 		flush: factory.NewHistogram(prometheus.HistogramOpts{
 			Name:    "firn_log_flush_seconds",
 			Help:    "Time of one sync (fdatasync) of one segment file.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16), // 100 µs to 3.3 s
 		}),
+		repairs: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "firn_log_repairs_total",
+			Help: "Files of the local log that were damaged or missing and were made good, and tails that were cut off, by kind.",
+		}, []string{"kind"}),
+		recovered: factory.NewCounter(prometheus.CounterOpts{
+			Name: "firn_log_recoveries_total",
+			Help: "Local logs that were scanned when they were opened, since the stop before was not clean.",
+		}),
+		scanned: factory.NewCounter(prometheus.CounterOpts{
+			Name: "firn_log_recovered_bytes_total",
+			Help: "Bytes of segments that those scans have read.",
+		}),
 	}
+	for _, kind := range repairKinds {
+		m.repairs.WithLabelValues(kind)
+	}
+	return m
 }

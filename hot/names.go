@@ -25,6 +25,7 @@ const (
 const (
 	ballastName = "firn.ballast"
 	probeName   = "firn.probe"
+	vouchedName = "firn-clean-stop" // Firn's own
 )
 
 // Files of a partition directory.

@@ -40,6 +40,9 @@ func (l *Log) recover(ctx context.Context, inv *inventory) error {
 	list := l.list()
 	point := l.store.recoveryPoints.get(l.tp)
 	first := max(segmentOf(list, max(point, list[0].base)), 0)
+	if l.store.pointsLost && point == 0 {
+		point = inv.sealedBelow() // and everything is scanned
+	}
 	started := l.store.now()
 	r := &recovery{
 		log: l, inv: inv, point: point, buf: make([]byte, scanWindow),
@@ -65,6 +68,7 @@ func (l *Log) recover(ctx context.Context, inv *inventory) error {
 	if err := r.settle(list); err != nil {
 		return err
 	}
+	l.store.metrics.recovered.Inc()
 	l.logger.Info("log recovered", "event", "log_recovered", "recovery_point", int64(point),
 		"from", int64(list[first].base), "end", int64(list[len(list)-1].next), "took", l.store.now().Sub(started))
 	return nil
@@ -89,6 +93,7 @@ func (r *recovery) segment(ctx context.Context, list []*Segment, i int) (last bo
 	if i+1 < len(list) {
 		limit = list[i+1].base
 	}
+	l.store.metrics.scanned.Add(float64(s.size))
 	mem, valid, next, damage, err := r.scan(ctx, s, f, limit)
 	if err != nil {
 		return false, err
@@ -209,6 +214,8 @@ func (r *recovery) check(c *cursor, h record.Header, at int64, next record.Offse
 	switch {
 	case h.BaseOffset != next && next >= r.point:
 		return bad("the batch starts at offset %d, the one before it ends at %d", h.BaseOffset, next)
+	case next < r.point && h.NextOffset() > r.point:
+		return bad("the batch ends at offset %d, beyond the recovery point %d", h.NextOffset(), r.point)
 	case h.NextOffset() > within.to:
 		return bad("the batch ends at offset %d, the next segment begins at %d", h.NextOffset(), within.to)
 	case c.pos > maxSegmentBytes:

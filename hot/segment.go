@@ -82,6 +82,32 @@ func foundSegment(l *Log, base record.Offset, info fs.FileInfo) *Segment {
 	}
 }
 
+// vouchedFor describes a segment as a clean stop left it.
+func vouchedFor(l *Log, v vouchedSegment) *Segment {
+	at := timeOf(v.modified)
+	return &Segment{
+		log: l, base: v.base, path: segmentFile(l.dir, v.base, logSuffix), next: v.base,
+		size: v.size, synced: v.size, onDisk: unknownEntries, max: noMax(v.base),
+		firstStamp: record.NoTimestamp, firstAppend: at, modified: at,
+	}
+}
+
+// timeOf and nanosOf turn times into ns since the Unix epoch and back; 0 is no
+// time.
+func timeOf(nanos int64) time.Time {
+	if nanos == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, nanos)
+}
+
+func nanosOf(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
 // BaseOffset is the offset that the segment's first record has or would have.
 func (s *Segment) BaseOffset() record.Offset { return s.base }
 

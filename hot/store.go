@@ -41,6 +41,7 @@ type Store struct {
 	opened          time.Time // of the real clock, for AppendedAt
 
 	recoveryPoints *checkpointFile
+	pointsLost     bool // the file was damaged: nothing is known to be synced
 	logStarts      *checkpointFile
 	files          *fileCache
 	indexes        *indexCache
@@ -65,7 +66,12 @@ type Store struct {
 	meta   record.DirectoryMetadata // of meta.properties
 	found  map[record.TopicPartition]FoundLog
 	logs   map[record.TopicPartition]*Log // nil while a log is being opened or deleted
-	trash  []trash
+	// vouched is what the last clean stop says of logs that were not opened
+	// yet, and refused are those that could not be opened.
+	vouched    map[record.TopicPartition]*vouchedLog
+	vouchedSum uint32 // CRC of the file
+	refused    map[record.TopicPartition]bool
+	trash      []trash
 }
 
 // FoundLog is a partition directory that is on disk and not open.
@@ -74,6 +80,9 @@ type FoundLog struct {
 	// TopicID is what the directory says; zero when it does not say.
 	TopicID record.TopicID
 	Dir     string
+	// IDDamaged says that the file with the topic id is damaged. Only the name
+	// of the directory tells whose it is, and OpenLog writes the file anew.
+	IDDamaged bool
 }
 
 // trash is a directory that was moved aside for deletion.
@@ -128,6 +137,7 @@ func newStore(o Options, lock vfs.Unlocker) *Store {
 		ballast:  ballast{bytes: o.Ballast, part: o.BallastPart},
 		found:    map[record.TopicPartition]FoundLog{},
 		logs:     map[record.TopicPartition]*Log{},
+		refused:  map[record.TopicPartition]bool{},
 	}
 	s.metrics = newMetrics(o.Registerer, s)
 	return s
@@ -149,22 +159,24 @@ func (s *Store) load() error {
 	var damage *record.CorruptionError
 	if errors.As(err, &damage) {
 		// Without recovery points everything is scanned, which is safe.
-		s.logger.Warn("recovery points are lost: every log will be scanned", "event", "recovery_points_lost", "error", err)
-		s.recoveryPoints = &checkpointFile{fs: s.fs, path: filepath.Join(s.dir, recoveryPointName), offsets: record.OffsetCheckpoint{}}
-		err = nil
+		s.repaired(repairCheckpoint, "recovery points are lost: every log will be scanned", "event", "recovery_points_lost", "error", err)
+		s.recoveryPoints = emptyCheckpoint(s.fs, filepath.Join(s.dir, recoveryPointName))
+		s.pointsLost, err = true, nil
 	}
 	if err != nil {
-		return err
-	}
-	if s.logStarts, err = openCheckpoint(s.fs, filepath.Join(s.dir, logStartName)); err != nil {
 		return err
 	}
 	switch _, err := s.fs.Stat(filepath.Join(s.dir, cleanName)); {
 	case err == nil:
 		s.clean = true
+		s.readVouched()
+		s.restorePoints()
 	case errors.Is(err, fs.ErrNotExist):
 		s.dirty.Store(true)
 	default:
+		return err
+	}
+	if err := s.readLogStarts(); err != nil {
 		return err
 	}
 	entries, err := s.fs.ReadDir(s.dir)
@@ -192,11 +204,16 @@ func (s *Store) loadDir(name string) error {
 	if err != nil || tp.String() != name {
 		return nil
 	}
+	if v := s.vouchedDir(tp); v != nil {
+		s.found[tp] = FoundLog{TopicPartition: tp, TopicID: v.id, Dir: dir}
+		return nil
+	}
 	id, err := s.readTopicID(dir)
-	if err != nil {
+	damaged := isDamage(err)
+	if err != nil && !damaged {
 		return err
 	}
-	s.found[tp] = FoundLog{TopicPartition: tp, TopicID: id, Dir: dir}
+	s.found[tp] = FoundLog{TopicPartition: tp, TopicID: id, Dir: dir, IDDamaged: damaged}
 	return nil
 }
 
@@ -245,8 +262,10 @@ func (s *Store) beginWriting() error {
 	if s.dirty.Load() {
 		return nil
 	}
-	if err := s.fs.Remove(filepath.Join(s.dir, cleanName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove clean-shutdown mark: %w", err)
+	for _, name := range []string{cleanName, vouchedName} {
+		if err := s.fs.Remove(filepath.Join(s.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove clean-shutdown mark: %w", err)
+		}
 	}
 	if err := s.fs.SyncDir(s.dir); err != nil {
 		return fmt.Errorf("remove clean-shutdown mark: sync directory: %w", err)
@@ -302,11 +321,15 @@ func (s *Store) Close(ctx context.Context) error {
 	})
 	s.wg.Wait() // hooks that the last syncs have called
 	// A start that ends before it opens a log, after a crash, vouches for nothing.
-	if s.dirty.Load() && s.used.Load() {
+	vouch := !s.dirty.Load() || s.used.Load()
+	if vouch {
 		errs = append(errs, s.recoveryPoints.write(), s.logStarts.write())
-		if errors.Join(errs...) == nil {
-			errs = append(errs, s.markClean())
-		}
+	}
+	if vouch && errors.Join(errs...) == nil {
+		errs = append(errs, s.writeVouched(logs))
+	}
+	if errors.Join(errs...) == nil && s.dirty.Load() && s.used.Load() {
+		errs = append(errs, s.markClean())
 	}
 	if n := s.files.close(); n > 0 {
 		s.logger.Warn("segment files are still in use at the close", "event", "close_files_in_use", "files", n)

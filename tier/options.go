@@ -61,6 +61,9 @@ type Options struct {
 	// UploadTimeout bounds the upload of one segment, retries included, on top
 	// of three times what its bytes take at Retry.MinBytesPerSecond. 0: 10 min.
 	UploadTimeout time.Duration
+	// Held keeps all work on partitions back until Begin, so that it is not in
+	// the way of a start.
+	Held bool
 	// Recheck is how often a partition is looked at although nothing woke it.
 	// 0: 1 min.
 	Recheck time.Duration

@@ -66,6 +66,7 @@ type scheduler struct {
 	mu      sync.Mutex
 	ready   [lanes]*sync.Cond
 	queue   [lanes][]*task
+	held    bool // nothing begins before release
 	stopped bool
 	workers sync.WaitGroup
 }
@@ -83,6 +84,23 @@ func newScheduler(logger *slog.Logger, workers [lanes]int) *scheduler {
 		}
 	}
 	return s
+}
+
+// hold keeps the workers from beginning anything until release.
+func (s *scheduler) hold() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = true
+}
+
+// release lets the workers begin.
+func (s *scheduler) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = false
+	for _, c := range s.ready {
+		c.Broadcast()
+	}
 }
 
 // add makes a task for w. It does nothing until it is woken.
@@ -146,7 +164,7 @@ func (s *scheduler) run(in lane) {
 func (s *scheduler) next(in lane) *task {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.queue[in]) == 0 && !s.stopped {
+	for (s.held || len(s.queue[in]) == 0) && !s.stopped {
 		s.ready[in].Wait()
 	}
 	if s.stopped {

@@ -63,8 +63,18 @@ func Open(ctx context.Context, o Options) (*Tier, error) {
 	// The work outlives the call that opened the tier; Close ends it.
 	t.ctx, t.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	t.sched = newScheduler(o.Logger, [lanes]int{laneControl: o.ControlWorkers, laneUpload: o.Uploaders})
+	if o.Held {
+		t.sched.hold()
+	}
 	return t, nil
 }
+
+// Begin lets the work on the partitions begin that Options.Held keeps back.
+func (t *Tier) Begin() { t.sched.release() }
+
+// Hold keeps the next steps of that work from beginning: a stop, which closes
+// one partition after another, would else wait for one step of each.
+func (t *Tier) Hold() { t.sched.hold() }
 
 // Verify compares the store's id with Options.StoreID, and writes it into a
 // store that has none, unless Options.StoreSeen says that it had. The error wraps ErrStoreMismatch, which must end the

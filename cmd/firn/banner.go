@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -42,6 +43,9 @@ func (n *node) describeStore() string {
 		return "none: everything stays on this disk (tier.store)"
 	}
 	capabilities, err := n.probe.get()
+	if errors.Is(err, errNotAsked) {
+		return n.storePlace()
+	}
 	if err != nil {
 		return fmt.Sprintf("%s, which does not answer: %v", n.storePlace(), err)
 	}

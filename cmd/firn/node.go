@@ -31,12 +31,8 @@ import (
 )
 
 // storeWait bounds how long a start waits for the object store when it must
-// ask it, and boundWait when the data directory has its place there already:
-// records that are here are not to wait for a store that hangs.
-const (
-	storeWait = 10 * time.Second
-	boundWait = 3 * time.Second
-)
+// ask it: a data directory that has its place there serves without it.
+const storeWait = 10 * time.Second
 
 // node is a running broker with everything it is made of.
 type node struct {
@@ -58,6 +54,8 @@ type node struct {
 	addresses []string // name://host:port, in the settings' order
 	console   *console.Server
 	ready     atomic.Bool
+	// failed takes the reason why a node that serves must stop.
+	failed chan error
 
 	// closers undo the steps of the start, in their order.
 	closers []closer
@@ -79,7 +77,7 @@ type nodeOptions struct {
 // startNode brings a broker up, from the disk to the sockets. After an error
 // nothing is left running.
 func startNode(ctx context.Context, cfg *config.Config, o nodeOptions) (*node, error) {
-	n := &node{cfg: cfg, logger: o.logger, started: time.Now(), metrics: newRegistry(), turns: bulk.NewTurns(0)}
+	n := &node{cfg: cfg, logger: o.logger, started: time.Now(), metrics: newRegistry(), turns: bulk.NewTurns(0), failed: make(chan error, 1)}
 	for _, step := range []func(context.Context) error{
 		n.openDisk,
 		n.openMetadata,
@@ -93,6 +91,9 @@ func startNode(ctx context.Context, cfg *config.Config, o nodeOptions) (*node, e
 		}
 	}
 	n.ready.Store(true)
+	if n.tier != nil {
+		n.tier.Begin()
+	}
 	return n, nil
 }
 
@@ -158,15 +159,10 @@ func (n *node) openTier(ctx context.Context, newCluster bool) error {
 	n.store = store.WithMetrics(n.store, n.metrics)
 	n.onClose("the object store", func(context.Context) error { return n.store.Close() })
 
-	wait := storeWait
-	if bound {
-		wait = boundWait
-	}
-	ask, cancel := context.WithTimeout(ctx, wait)
+	ask, cancel := context.WithTimeout(ctx, storeWait)
 	defer cancel()
-	away := n.probeStore(ask)
 	if !bound {
-		if away != nil {
+		if away := n.probeStore(ask); away != nil {
 			return fmt.Errorf("the object store does not answer, and this data directory was never bound to it: %w", away)
 		}
 		if err := n.bind(ask, newCluster); err != nil {
@@ -182,24 +178,21 @@ func (n *node) openTier(ctx context.Context, newCluster bool) error {
 		return err
 	}
 	n.onClose("the cold tier", n.tier.Close)
-	return n.verifyStore(ask, away)
+	if !bound {
+		err := n.verifyStore(ask)
+		if err == nil || errors.Is(err, tier.ErrStoreMismatch) {
+			return err
+		}
+	}
+	n.askStore()
+	return nil
 }
 
 // verifyStore makes sure that the bucket is the one that this data directory
-// belongs to. away is why the store did not answer before, if it did not: then
-// it is asked later.
-func (n *node) verifyStore(ctx context.Context, away error) error {
-	if away == nil {
-		away = n.tier.Verify(ctx)
-	}
-	if errors.Is(away, tier.ErrStoreMismatch) {
-		return away
-	}
-	if away != nil {
-		n.logger.Warn("the object store does not answer: serving what is local", "event", "store_down", "error", away)
-		n.probe.set(store.Capabilities{}, away)
-		n.probeLater()
-		return nil
+// belongs to.
+func (n *node) verifyStore(ctx context.Context) error {
+	if err := n.tier.Verify(ctx); err != nil {
+		return err
 	}
 	return n.metadata.SetStoreSeen(ctx)
 }
@@ -223,6 +216,7 @@ func (n *node) tierOptions(id tier.StoreID) tier.Options {
 		PrefetchBytes:   orNone(t.PrefetchBytes),
 		MaxGets:         n.cfg.Fetch.ReaderThreads,
 		Turns:           n.turns,
+		Held:            true,
 		DeleteGrace:     max(t.DeleteGrace, time.Millisecond),
 		RetryBackoffMin: t.RetryBackoff,
 		RetryBackoffMax: t.RetryBackoffMax,
@@ -288,7 +282,12 @@ func (n *node) openBroker(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.onClose("the broker", n.broker.Close)
+	n.onClose("the broker", func(ctx context.Context) error {
+		if n.tier != nil {
+			n.tier.Hold()
+		}
+		return n.broker.Close(ctx)
+	})
 	return nil
 }
 
