@@ -178,3 +178,20 @@ func TestAppendAfterFailedWrite(t *testing.T) {
 		t.Fatalf("the file has %d bytes, the log %d", size, l.Size())
 	}
 }
+
+// An append allocates what holds its headers, and nothing for each batch; index
+// entries, segments and syncs are paid by many.
+func TestAppendAllocatesLittle(t *testing.T) {
+	for _, batches := range []int{1, 20} {
+		s := openStore(t, vfs.Disk(), func(o *hot.Options) { o.Dir = t.TempDir() })
+		l := createLog(t, s, hot.LogOptions{})
+		set := recordtest.Log(0, batches, recordtest.Count(3))
+		if got := testing.AllocsPerRun(500, func() {
+			if _, err := l.Append(set, 0); err != nil {
+				t.Fatal(err)
+			}
+		}); got > 6 {
+			t.Errorf("%v allocations to append %d batches", got, batches)
+		}
+	}
+}

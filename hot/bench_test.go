@@ -108,6 +108,34 @@ func BenchmarkRead(b *testing.B) {
 	})
 }
 
+// BenchmarkLookup finds the offset for a timestamp, at changing places of a
+// sealed segment, without decoding batches.
+func BenchmarkLookup(b *testing.B) {
+	l := benchLog(b, hot.LogOptions{SegmentBytes: 64 << 20})
+	const batches = 60000
+	for i := range int64(batches) {
+		if _, err := l.Append(recordtest.Batch(0, recordtest.ValueSize(1, 1<<10), recordtest.Timestamp(1000+i)), 0); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := l.Roll(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	for len(l.Sealed(0)) == 0 {
+		if err := l.WaitDurable(b.Context(), l.EndOffset()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	for i := int64(0); b.Loop(); i += 7919 {
+		want := i % batches
+		found, ok, err := l.OffsetForTimestamp(1000+want, l.EndOffset(), nil)
+		if err != nil || !ok || int64(found.Offset) != want {
+			b.Fatalf("%d: %+v, %v, %v", want, found, ok, err)
+		}
+	}
+}
+
 // BenchmarkRecovery scans one segment after a kill.
 func BenchmarkRecovery(b *testing.B) {
 	const size = 64 << 20

@@ -147,10 +147,10 @@ func (r *recovery) scan(ctx context.Context, s *Segment, f vfs.File, limit recor
 		if errors.Is(err, io.EOF) {
 			return mem, valid, next, nil, nil
 		}
-		if damage := (*record.CorruptionError)(nil); errors.As(err, &damage) {
-			return mem, valid, next, damage, nil
-		}
 		if err != nil {
+			if damage := (*record.CorruptionError)(nil); errors.As(err, &damage) {
+				return mem, valid, next, damage, nil
+			}
 			return nil, 0, 0, nil, err
 		}
 		mem.add(h, at, interval)
