@@ -327,18 +327,21 @@ func (c *conn) readBody(p []byte) error {
 	if _, err := c.br.Discard(lengthSize); err != nil {
 		return readFault(err)
 	}
+	// Each read takes all that is there: pieces bound the time, not the reads.
 	for len(p) > 0 {
 		if err := c.armRead(c.s.o.SendTimeout); err != nil {
 			return err
 		}
-		n, err := io.ReadFull(c.br, p[:min(len(p), readPiece)])
-		if err != nil {
-			if c.reading.Err() != nil {
-				return errDraining
+		for got := 0; len(p) > 0 && got < readPiece; {
+			n, err := c.br.Read(p)
+			p, got = p[n:], got+n
+			if err != nil && len(p) > 0 {
+				if c.reading.Err() != nil {
+					return errDraining
+				}
+				return readFault(err)
 			}
-			return readFault(err)
 		}
-		p = p[n:]
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ import (
 
 func newBenchCommand(a *app) *cobra.Command {
 	cmd := group("bench", "Measure a broker",
-		newBenchProduce(a), newBenchConsume(a), newBenchEndToEnd(a), newBenchReplay(a), newBenchIsolation(a), newBenchGet(a), newBenchControl(a))
+		newBenchProduce(a), newBenchConsume(a), newBenchEndToEnd(a), newBenchReplay(a), newBenchIsolation(a), newBenchGet(a), newBenchControl(a), newBenchSink(a))
 	cmd.Long = "Measure a broker, by a full client or, with --raw, by frames that are encoded beforehand and pipelined over plain\nsockets. docs/BENCHMARKS.md says how to read the figures."
 	return cmd
 }
@@ -35,6 +35,7 @@ type benchFlags struct {
 	fetch      string
 	pid        int
 	replicable bool // the topic is made when it is missing
+	existing   bool // the topic is there
 }
 
 func addBench(cmd *cobra.Command, topic string) *benchFlags {
@@ -125,7 +126,7 @@ func (f *benchFlags) prepare(ctx context.Context) error {
 	if err := f.parse(); err != nil {
 		return err
 	}
-	if !f.replicable {
+	if !f.replicable || f.existing {
 		return nil
 	}
 	client := &clientFlags{brokers: []string{f.options.Broker}, timeout: 30 * time.Second}
@@ -244,6 +245,7 @@ func newBenchProduce(a *app) *cobra.Command {
 		Example: "  firn bench produce --raw --acks 1 --batch 1MiB\n  firn bench produce --rate 5000 --clients 4 --partitions 8 -o json --pid $(pidof firn)",
 	}
 	f := addBench(cmd, "firn-bench").addTime().addClients().addRecords(0, "records a second over all clients; 0 is as fast as they are taken")
+	cmd.Flags().BoolVar(&f.existing, "existing", false, "the topic is there: do not try to make it")
 	return newThroughput(a, cmd, f, bench.Produce)
 }
 
