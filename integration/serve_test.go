@@ -372,5 +372,5 @@ func TestServeNeedsTheStoreOnce(t *testing.T) {
 	wantLines(t, "the banner", b.Logs(), "s3 bucket "+g.Bucket, "conditional-put", "tier.roll.ms")
 	g.Stop()
 	b.Restart()
-	wantLines(t, "the banner of an outage", b.Logs(), "does not answer")
+	b.WaitLog("event=store_down", patience) // the start does not wait for it
 }
