@@ -33,6 +33,8 @@
 //	resident any more
 //	no descriptor, no TCP,    pread into memory, then write
 //	no Linux
+//	TLS                       as without a descriptor, sealed into a buffer of its
+//	                          own, then write
 //
 // Bulk answers take turns, one for each system call (package bulk), and no turn
 // is ever held by a connection that waits for its client.

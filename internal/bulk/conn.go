@@ -34,26 +34,17 @@ func (t *Turns) Dialer(dial Dial) Dial {
 		if err != nil {
 			return nc, nil // closed already, which its first use will tell
 		}
-		return &conn{TCPConn: tcp, raw: raw, turns: t}, nil
+		return &conn{Conn: tcp, raw: raw, turns: t}, nil
 	}
 }
 
-// conn takes a turn for every system call that moves bytes. It hides the
-// ReadFrom and WriteTo of *net.TCPConn, which would go past the turns.
+// conn takes a turn for every system call that moves bytes. It embeds no more
+// than a net.Conn: the ReadFrom and WriteTo of *net.TCPConn would go past the
+// turns.
 type conn struct {
-	*net.TCPConn
+	net.Conn
 	raw   syscall.RawConn
 	turns *Turns
-}
-
-// ReadFrom copies through Write.
-func (c *conn) ReadFrom(r io.Reader) (int64, error) {
-	return io.CopyBuffer(struct{ io.Writer }{c}, r, make([]byte, Size))
-}
-
-// WriteTo copies through Read.
-func (c *conn) WriteTo(w io.Writer) (int64, error) {
-	return io.CopyBuffer(w, struct{ io.Reader }{c}, make([]byte, Size))
 }
 
 // Read reads at most Size bytes.

@@ -66,7 +66,7 @@ func TestAllBytesArrive(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ours, theirs := pair(t, NewTurns(1))
 			sent := make(chan error, 1)
-			go func() { sent <- errors.Join(way.send(ours), ours.(*conn).CloseWrite()) }()
+			go func() { sent <- errors.Join(way.send(ours), ours.(*conn).Conn.(*net.TCPConn).CloseWrite()) }()
 			if got, err := io.ReadAll(theirs); err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%d bytes arrived of %d sent: %v", len(got), len(want), err)
 			}
