@@ -259,8 +259,7 @@ func (e *Exchange) End(outcomes []SessionOutcome) (id int32, named []bool) {
 	if !e.whole {
 		named = make([]bool, len(outcomes))
 	}
-	order := make([]*sessionWant, 0, len(e.wants))
-	var last []*sessionWant
+	data := false
 	for i, o := range outcomes {
 		want := e.wants[i]
 		if !e.whole {
@@ -270,18 +269,28 @@ func (e *Exchange) End(outcomes []SessionOutcome) (id int32, named []bool) {
 		if o.Wrong {
 			want.high = record.NoOffset // what follows the error is told again
 		}
-		if o.Data {
-			last = append(last, want)
-		} else {
-			order = append(order, want)
-		}
+		data = data || o.Data
 	}
 	// A fetch in the same session may have come between, over another
 	// connection: then the order is its own.
-	if one := e.session; len(last) > 0 && len(one.order) == len(e.wants) && &one.order[0] == &e.wants[0] {
-		one.order = append(order, last...)
+	if one := e.session; data && len(one.order) == len(e.wants) && &one.order[0] == &e.wants[0] {
+		one.order = dataLast(e.wants, outcomes)
 	}
 	return e.session.id, named
+}
+
+// dataLast is the order of the next fetch: as it was, but those that had data
+// behind the others.
+func dataLast(wants []*sessionWant, outcomes []SessionOutcome) []*sessionWant {
+	order := make([]*sessionWant, 0, len(wants))
+	for _, data := range []bool{false, true} {
+		for i, want := range wants {
+			if outcomes[i].Data == data {
+				order = append(order, want)
+			}
+		}
+	}
+	return order
 }
 
 // end takes a session out.
